@@ -1,0 +1,166 @@
+"""Tensor edits → what each weight file of the result holds, byte for byte. Pure: decides every offset, reads and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from vocabsurgeon.checkpoint.edits import CopyTensor, DropTensor, TensorEdit, WriteRows
+from vocabsurgeon.checkpoint.header import Header, TensorInfo, encode_header, validate
+from vocabsurgeon.checkpoint.shards import Shards
+from vocabsurgeon.errors import CheckpointError
+
+NEW_SHARD = "model-untied-head.safetensors"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One tensor of the result: where it will lie, and the source tensor (with an edit of its rows) it comes from."""
+
+    info: TensorInfo
+    source: TensorInfo
+    edit: WriteRows | None = None
+
+
+@dataclass(frozen=True)
+class ShardLayout:
+    """One weight file of the result. `copy_of` names the source file where the bytes are the same from end to end."""
+
+    name: str
+    header: bytes
+    segments: tuple[Segment, ...]
+    """In data order, which is the order of writing."""
+    copy_of: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.segments[-1].info.end if self.segments else len(self.header)
+
+
+def lay_out(shards: Shards, edits: Iterable[TensorEdit], *, new_shard: bool = False) -> tuple[ShardLayout, ...]:
+    """The weight files of the result, in index order.
+
+    A copied tensor follows its source in the same file; with `new_shard` it gets a file of its own, so that every
+    other file can be linked. A file whose last tensor is dropped disappears. Header order, metadata and the alignment
+    of every tensor are kept. Raises `CheckpointError` for an edit of a tensor that does not exist.
+    """
+    by_key = _by_key(shards, edits)
+    layouts = []
+    for name, header in shards.headers.items():
+        layout = _shard(_name(shards, name, by_key, new_shard), header, by_key, new_shard)
+        if layout.segments or not header.tensors:
+            layouts.append(layout)
+    if new_shard:
+        layouts += _extra_shard(shards, by_key)
+    return tuple(layouts)
+
+
+def weight_map(layouts: Sequence[ShardLayout]) -> dict[str, str]:
+    """Tensor key → file name over all files of the result."""
+    return {segment.info.key: layout.name for layout in layouts for segment in layout.segments}
+
+
+def total_size(layouts: Sequence[ShardLayout]) -> int:
+    """Bytes of tensor data over all files of the result."""
+    return sum(segment.info.nbytes for layout in layouts for segment in layout.segments)
+
+
+_Edits = Mapping[str, TensorEdit]
+
+
+def _by_key(shards: Shards, edits: Iterable[TensorEdit]) -> _Edits:
+    """Edits by the source tensor they concern (a copy by the tensor copied)."""
+    by_key: dict[str, TensorEdit] = {}
+    for edit in edits:
+        key = edit.source if isinstance(edit, CopyTensor) else edit.key
+        if key not in shards.tensors:
+            raise CheckpointError("is to be edited but is not stored", where=key)
+        if key in by_key:
+            raise CheckpointError("is to be edited twice", where=key)
+        by_key[key] = edit
+    return by_key
+
+
+def _name(shards: Shards, name: str, edits: _Edits, new_shard: bool) -> str:
+    """A lone model.safetensors must be renamed when it gets company: readers take a file of that name for everything."""
+    if new_shard and shards.index is None and any(isinstance(edit, CopyTensor) for edit in edits.values()):
+        return "model-00001-of-00002.safetensors"
+    return name
+
+
+def _shard(name: str, header: Header, edits: _Edits, new_shard: bool) -> ShardLayout:
+    segments = [
+        segment for info in header.tensors for segment in _segments(name, info, edits.get(info.key), new_shard)
+    ]
+    untouched = tuple(segment.source for segment in segments) == header.tensors and not any(s.edit for s in segments)
+    if untouched:
+        kept = tuple(Segment(info, info) for info in header.in_data_order())
+        return ShardLayout(name, b"", kept, header.file)
+    return _place(name, segments, header.metadata)
+
+
+def _segments(name: str, info: TensorInfo, edit: TensorEdit | None, new_shard: bool) -> list[Segment]:
+    """What becomes of one source tensor: itself, grown, itself and its copy, or nothing."""
+    own = Segment(replace(info, file=name), info)
+    if isinstance(edit, DropTensor):
+        return []
+    if isinstance(edit, CopyTensor):
+        return [own] if new_shard else [own, Segment(replace(info, key=edit.key, file=name), info)]
+    if isinstance(edit, WriteRows):
+        shape = (*info.shape[: edit.axis], edit.size, *info.shape[edit.axis + 1 :])
+        return [Segment(replace(info, shape=shape, file=name), info, edit)]
+    return [own]
+
+
+def _extra_shard(shards: Shards, edits: _Edits) -> list[ShardLayout]:
+    copies = [
+        Segment(replace(shards.tensors[key], key=edit.key, file=NEW_SHARD), shards.tensors[key])
+        for key, edit in edits.items()
+        if isinstance(edit, CopyTensor)
+    ]
+    if not copies:
+        return []
+    name = "model-00002-of-00002.safetensors" if shards.index is None else NEW_SHARD
+    first = next(iter(shards.headers.values()))
+    return [_place(name, copies, first.metadata)]
+
+
+def _place(name: str, segments: Sequence[Segment], metadata: Mapping[str, str] | None) -> ShardLayout:
+    """Give every segment its offset. The source's data order is kept unless that would break an alignment."""
+    ordered = sorted(segments, key=lambda segment: segment.source.start)
+    if not _aligned(ordered):
+        # What the format's reference writer does: wider elements first, so that each offset is a multiple of its width.
+        ordered = sorted(ordered, key=lambda segment: -segment.info.dtype.bits)
+    placed, position = {}, 0
+    for segment in ordered:
+        end = position + segment.info.dtype.size_of(prod(segment.info.shape))
+        placed[segment.info.key] = replace(segment, info=replace(segment.info, start=position, end=end))
+        position = end
+    header = encode_header([placed[segment.info.key].info for segment in segments], metadata)
+    return _shifted(name, header, [placed[segment.info.key] for segment in ordered], metadata, position)
+
+
+def _shifted(
+    name: str, header: bytes, segments: Sequence[Segment], metadata: Mapping[str, str] | None, data_bytes: int
+) -> ShardLayout:
+    """Offsets from the data's beginning → offsets in the file, held to the same rules as what we read."""
+    absolute = tuple(
+        replace(s, info=replace(s.info, start=s.info.start + len(header), end=s.info.end + len(header)))
+        for s in segments
+    )
+    size = len(header) + data_bytes
+    validate(Header(name, tuple(s.info for s in absolute), metadata, len(header), size))
+    return ShardLayout(name, header, absolute, None)
+
+
+def _aligned(segments: Sequence[Segment]) -> bool:
+    position = 0
+    for segment in segments:
+        if segment.info.dtype.bits % 8 == 0 and position % (segment.info.dtype.bits // 8):
+            return False
+        position += segment.info.dtype.size_of(prod(segment.info.shape))
+    return True
+
+

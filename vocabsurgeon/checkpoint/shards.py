@@ -1,0 +1,127 @@
+"""Which safetensors files hold the weights, and the index over them. Headers only; knows nothing of what the tensors mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vocabsurgeon.checkpoint.header import Header, TensorInfo, read_header
+from vocabsurgeon.checkpoint.json_text import JsonText
+from vocabsurgeon.errors import CheckpointError, HeaderError
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The weight files in index order, and the index document where there is one."""
+
+    headers: Mapping[str, Header]
+    index: JsonText | None
+
+    @cached_property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """Tensor key → where it lies, over all files, in file and header order."""
+        return {info.key: info for header in self.headers.values() for info in header.tensors}
+
+    @property
+    def total_size(self) -> int:
+        """Bytes of tensor data over all files: what the index calls `total_size`."""
+        return sum(info.nbytes for info in self.tensors.values())
+
+
+def read_shards(root: Path) -> Shards:
+    """Read the headers below `root`: one `model.safetensors`, or the shards that the index names.
+
+    Raises `CheckpointError` where neither exists, where both exist and differ, and where index and shards disagree.
+    """
+    if (root / INDEX).exists():
+        return _indexed(root)
+    if (root / SINGLE).exists():
+        return Shards({SINGLE: read_header(root / SINGLE, SINGLE)}, None)
+    raise _no_weights(root)
+
+
+def _indexed(root: Path) -> Shards:
+    index = JsonText.parse(_text(root / INDEX), INDEX)
+    weight_map = _weight_map(index.value)
+    names = list(dict.fromkeys(weight_map.values()))
+    if (root / SINGLE).exists() and SINGLE not in names:
+        raise CheckpointError(
+            f"lies beside {INDEX}, which does not name it: readers disagree about which weights count",
+            where=SINGLE,
+            hint="remove the stale one",
+        )
+    headers = {name: read_header(_inside(root, name), name) for name in names}
+    shards = Shards(headers, index)
+    _agree(shards, weight_map)
+    return shards
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"cannot be read: {error}", where=path.name) from error
+
+
+def _weight_map(value: Any) -> Mapping[str, str]:
+    weight_map = value.get("weight_map") if isinstance(value, dict) else None
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise CheckpointError("has no weight_map from tensor to file", where=INDEX)
+    if not weight_map:
+        raise CheckpointError("has an empty weight_map", where=INDEX)
+    return weight_map
+
+
+def _inside(root: Path, name: str) -> Path:
+    """The shard's path; a name that could leave the folder is an attack or a mistake."""
+    if name != os.path.basename(name) or name in ("", ".", "..") or "\x00" in name or "\\" in name:
+        raise CheckpointError(f"names the shard {name!r}, which is not a plain file name", where=INDEX)
+    path = root / name
+    if not path.exists():
+        raise CheckpointError(f"is missing, though {INDEX} names it", where=name, hint="fetch the file again")
+    return path
+
+
+def _agree(shards: Shards, weight_map: Mapping[str, str]) -> None:
+    """Every tensor is in exactly the file the index says, and every tensor in a file is in the index."""
+    held = [(info.key, name) for name, header in shards.headers.items() for info in header.tensors]
+    if len(held) != len(shards.tensors):
+        keys = [key for key, _ in held]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise HeaderError("is stored in two shards", where=twice, hint="merge the shards by the index and try again")
+    for key, name in weight_map.items():
+        info = shards.tensors.get(key)
+        if info is None or info.file != name:
+            raise CheckpointError(f"is not in {name}, where {INDEX} says it is", where=key)
+    for key, name in held:
+        if key not in weight_map:
+            raise CheckpointError(f"is in {name}, but {INDEX} does not list it", where=key)
+
+
+_OTHER_FORMATS = {
+    "pytorch_model.bin": "holds pickled weights only; load and save it once with transformers to get safetensors",
+    "pytorch_model.bin.index.json": "holds pickled weights only; load and save it once with transformers to get safetensors",
+    "tf_model.h5": "holds TensorFlow weights only; load it with from_tf=True and save it to get safetensors",
+    "flax_model.msgpack": "holds Flax weights only; load it with from_flax=True and save it to get safetensors",
+}
+
+
+def _no_weights(root: Path) -> CheckpointError:
+    for name, reason in _OTHER_FORMATS.items():
+        if (root / name).exists():
+            return CheckpointError(reason, where=root / name)
+    others = sorted(path.name for path in root.glob("*.safetensors"))
+    if others:
+        return CheckpointError(
+            f"has no {SINGLE} and no {INDEX}, only {others[0]}", where=root, hint=f"rename it to {SINGLE}"
+        )
+    return CheckpointError(
+        f"holds no weights: neither {SINGLE} nor {INDEX}", where=root, hint="name the folder that save_pretrained wrote"
+    )

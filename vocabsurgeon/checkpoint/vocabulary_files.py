@@ -1,0 +1,90 @@
+"""Token → id as each kind of tokenizer file states it: `tokenizer.json`'s model, SentencePiece, vocab.json, vocab.txt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from vocabsurgeon.checkpoint.json_text import JsonText
+from vocabsurgeon.checkpoint.sentencepiece import piece_texts
+from vocabsurgeon.errors import TokenizerError
+
+FAST = "tokenizer.json"
+SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
+SLOW = (*SENTENCEPIECE, "vocab.json", "vocab.txt", "merges.txt")
+"""Files of tokenizers without a tokenizer.json. They are never edited."""
+MOST_IDS = 1 << 22
+"""Ids from here on are taken for damage: published vocabularies end near 2^18."""
+_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
+
+
+class Folder(Protocol):
+    """What the tokenizer's readers need of a checkpoint."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files, relative to the folder."""
+
+    def has(self, name: str) -> bool:
+        """Whether the folder holds file `name`."""
+
+    def read_bytes(self, name: str) -> bytes:
+        """The content of file `name`."""
+
+
+def fast_vocabulary(document: JsonText) -> dict[str, int]:
+    """Token → id of the model in `tokenizer.json`. Raises `TokenizerError` where its shape is unknown.
+
+    A Unigram model's ids are positions; of a piece that occurs twice the later one counts, as for the library.
+    """
+    vocabulary = document.read(("model", "vocab"))
+    if isinstance(vocabulary, list):
+        return {_piece(entry): number for number, entry in enumerate(vocabulary)}
+    if not isinstance(vocabulary, dict):
+        raise TokenizerError("has no model.vocab", where=document.where)
+    return checked_ids(vocabulary, document.where)
+
+
+def slow_vocabulary(folder: Folder) -> dict[str, int] | None:
+    """Token → id of the first file of `SLOW` that states it; None where the folder has none that can be read as data.
+
+    SentencePiece ids are those of the file: a few tokenizer classes shift them. A tiktoken file yields None.
+    """
+    for name in (name for name in SENTENCEPIECE if folder.has(name)):
+        raw = folder.read_bytes(name)
+        if _TIKTOKEN.match(raw):
+            return None
+        return {piece: number for number, piece in enumerate(piece_texts(raw, name))}
+    if folder.has("vocab.json"):
+        return checked_ids(JsonText.parse(folder.read_bytes("vocab.json"), "vocab.json").value, "vocab.json")
+    if folder.has("vocab.txt"):
+        return {line: number for number, line in enumerate(_lines(folder.read_bytes("vocab.txt")))}
+    return None
+
+
+def checked_ids(mapping: Mapping[str, Any], where: str) -> dict[str, int]:
+    """`mapping` if each value can be a token id. Raises `TokenizerError`."""
+    for token, number in mapping.items():
+        check_id(number, token, where)
+    return dict(mapping)
+
+
+def check_id(number: object, token: object, where: str) -> int:
+    """`number` if it can be the id of `token`. Raises `TokenizerError`."""
+    if type(number) is not int or not 0 <= number < MOST_IDS:
+        raise TokenizerError(f"token {token!r} has id {number!r}, which is no id below {MOST_IDS}", where=where)
+    return number
+
+
+def _piece(entry: object) -> str:
+    if isinstance(entry, list) and entry and isinstance(entry[0], str):
+        return entry[0]
+    raise TokenizerError(f"model.vocab holds {entry!r}, not a piece and its score", where=FAST)
+
+
+def _lines(raw: bytes) -> list[str]:
+    try:
+        return raw.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise TokenizerError("is not UTF-8 text", where="vocab.txt") from error

@@ -1,0 +1,231 @@
+"""Edits → files: streams byte ranges from source to result in constant memory. Untouched tensors are never decoded."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vocabsurgeon.checkpoint.edits import FileEdit, TensorEdit, WriteFile, WriteRows
+from vocabsurgeon.checkpoint.evaluate import RowEvaluator
+from vocabsurgeon.checkpoint.json_text import JsonText
+from vocabsurgeon.checkpoint.layout import Segment, ShardLayout, lay_out, total_size, weight_map
+from vocabsurgeon.checkpoint.record import RECORD
+from vocabsurgeon.checkpoint.progress import Progress, silent
+from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill
+from vocabsurgeon.checkpoint.shards import INDEX
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.errors import OutputError
+
+
+def write(
+    source: Checkpoint,
+    tensor_edits: Sequence[TensorEdit],
+    file_edits: Sequence[FileEdit],
+    folder: Path,
+    *,
+    link: bool = False,
+    progress: Progress = silent,
+) -> None:
+    """Write the edited checkpoint into the existing, empty `folder`.
+
+    Files that no edit concerns are copied byte for byte, or hard-linked with `link` (copied where the file system
+    cannot link). Raises `OutputError` where the disk has too little room, `OSError` as the system gives it.
+    """
+    layouts = lay_out(source.shards, tensor_edits, new_shard=link)
+    edits = (*file_edits, *_index_edits(source, layouts, tensor_edits))
+    copies = _carried(source, edits)
+    _require_room(source, layouts, copies, folder, link)
+    meter = _Meter(progress, _weight_bytes(layouts))
+    for name in copies:
+        _carry(source.path(name), folder / name, link)
+    for edit in edits:
+        if isinstance(edit, WriteFile):
+            _new_parent(folder / edit.name).write_bytes(edit.content)
+    for layout in layouts:
+        _write_shard(source, layout, folder / layout.name, link, meter)
+
+
+@dataclass
+class _Meter:
+    """Counts written bytes for the progress display."""
+
+    progress: Progress
+    total: int
+    done: int = 0
+
+    def add(self, count: int) -> None:
+        self.done += count
+        self.progress("write", self.done, self.total)
+
+
+def _weight_bytes(layouts: Iterable[ShardLayout]) -> int:
+    return sum(layout.size for layout in layouts)
+
+
+def _carried(source: Checkpoint, edits: Iterable[FileEdit]) -> list[str]:
+    """Every file of the source that is neither weights, nor edited, nor omitted, nor the record of an earlier run."""
+    taken = {edit.name for edit in edits} | set(source.shards.headers) | {RECORD}
+    return [name for name in source.files if name not in taken]
+
+
+def _index_edits(source: Checkpoint, layouts: Sequence[ShardLayout], edits: Sequence[TensorEdit]) -> list[FileEdit]:
+    index = source.shards.index
+    if not edits or (index is None and len(layouts) == 1):
+        return []
+    if index is None:
+        index = JsonText.parse('{\n  "metadata": {},\n  "weight_map": {}\n}\n', INDEX)
+    return [WriteFile(INDEX, edited_index(index, layouts).text.encode())]
+
+
+def edited_index(index: JsonText, layouts: Sequence[ShardLayout]) -> JsonText:
+    """The index document for the result: keys added and removed, `total_size` exact, every other byte kept."""
+    wanted, stated = weight_map(layouts), index.value["weight_map"]
+    for key in stated.keys() - wanted.keys():
+        index = index.remove(("weight_map", key))
+    changed = {key: name for key, name in wanted.items() if stated.get(key) != name}
+    for key in changed.keys() & stated.keys():
+        index = index.set(("weight_map", key), changed.pop(key))
+    if changed:
+        index = index.update(("weight_map",), changed)
+    if not isinstance(index.value.get("metadata"), dict):
+        index = index.set(("metadata",), {})
+    if "total_parameters" in index.value["metadata"]:
+        count = sum(_elements(segment) for layout in layouts for segment in layout.segments)
+        index = index.set(("metadata", "total_parameters"), count)
+    return index.set(("metadata", "total_size"), total_size(layouts))
+
+
+def _elements(segment: Segment) -> int:
+    return segment.info.nbytes * 8 // segment.info.dtype.bits
+
+
+def _require_room(
+    source: Checkpoint, layouts: Sequence[ShardLayout], copies: Sequence[str], folder: Path, link: bool
+) -> None:
+    needed = sum(layout.size for layout in layouts if not (link and layout.copy_of))
+    needed += 0 if link else sum(source.path(name).stat().st_size for name in copies)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OutputError(
+            f"has no room: {needed:,} bytes are needed, {free:,} are free",
+            where=folder.parent,
+            hint="free some space or name an OUT on another disk",
+        )
+
+
+def _new_parent(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _carry(source: Path, target: Path, link: bool) -> None:
+    """Copy the content (permissions become those of a new file), or link it."""
+    _new_parent(target)
+    if link and _linked(source, target):
+        return
+    with open(source, "rb", buffering=0) as read, open(target, "xb", buffering=0) as written:
+        _copy(read.fileno(), written.fileno(), 0, os.fstat(read.fileno()).st_size, source)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:
+        return False
+    return True
+
+
+def _write_shard(source: Checkpoint, layout: ShardLayout, target: Path, link: bool, meter: _Meter) -> None:
+    if layout.copy_of is not None:
+        _carry(source.path(layout.copy_of), target, link)
+        meter.add(layout.size)
+        return
+    with open(target, "xb", buffering=0) as written:
+        written.write(layout.header)
+        for segment in layout.segments:
+            for count in _write_segment(source, segment, written.fileno()):
+                meter.add(count)
+
+
+def _write_segment(source: Checkpoint, segment: Segment, target: int) -> Iterator[int]:
+    """Write one tensor; yields the bytes of each part."""
+    path = source.path(segment.source.file)
+    with open(path, "rb", buffering=0) as file:
+        if segment.edit is None:
+            yield _copy(file.fileno(), target, segment.source.start, segment.source.nbytes, path)
+        elif segment.edit.axis:
+            yield _write_all(target, _edited_whole(source, segment.edit))
+        else:
+            yield from _write_rows(source.rows(segment.source.key), segment.edit, file.fileno(), target, path)
+
+
+def _write_rows(table: TableReader, edit: WriteRows, source: int, target: int, path: Path) -> Iterator[int]:
+    """Old rows as byte ranges, edited rows evaluated; rows must be named in full from the old size up."""
+    evaluator = RowEvaluator(table)
+    old_rows, width = table.shape
+    row_bytes = width * table.dtype.itemsize
+    position = 0
+    for number, expression in sorted(edit.rows):
+        if position < min(number, old_rows):
+            stop = min(number, old_rows)
+            yield _copy(source, target, table.info.start + position * row_bytes, (stop - position) * row_bytes, path)
+        yield _write_all(target, evaluator.row(expression, number).tobytes())
+        position = number + 1
+    if position < old_rows:
+        yield _copy(source, target, table.info.start + position * row_bytes, (old_rows - position) * row_bytes, path)
+
+
+def _edited_whole(source: Checkpoint, edit: WriteRows) -> bytes:
+    """A small tensor whose rows run along another axis, edited in memory."""
+    table = source.rows(edit.key, edit.axis)
+    evaluator = RowEvaluator(table)
+    old_rows, width = table.shape
+    rows = np.zeros((edit.size, width), table.dtype)
+    rows[:old_rows] = table.block(0, old_rows)
+    for number, expression in edit.rows:
+        rows[number] = evaluator.row(expression, number)
+    shape = table.info.shape
+    moved = rows.reshape(edit.size, *shape[: edit.axis], *shape[edit.axis + 1 :])
+    return np.moveaxis(moved, 0, edit.axis).tobytes()
+
+
+def _write_all(target: int, data: bytes | memoryview) -> int:
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(target, view) :]
+    return len(data)
+
+
+def _copy(source: int, target: int, offset: int, count: int, path: Path) -> int:
+    """Append `count` bytes from `offset` of `source` to `target`, inside the kernel where it can."""
+    done = _copy_in_kernel(source, target, offset, count)
+    buffer = bytearray(min(BLOCK_BYTES, count - done))
+    while done < count:
+        view = memoryview(buffer)[: min(len(buffer), count - done)]
+        fill(source, offset + done, view, path)
+        done += _write_all(target, view)
+    return count
+
+
+def _copy_in_kernel(source: int, target: int, offset: int, count: int) -> int:
+    """`copy_file_range` as far as it goes: not every system and pair of file systems has it."""
+    done = 0
+    try:
+        while done < count and hasattr(os, "copy_file_range"):
+            moved = os.copy_file_range(source, target, min(count - done, 1 << 30), offset_src=offset + done)
+            if moved == 0:
+                break
+            done += moved
+    except OSError as error:
+        if error.errno in _DISK_ERRORS:
+            raise
+    return done
+
+
+_DISK_ERRORS = frozenset((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG))
