@@ -1,0 +1,157 @@
+"""What `check` finds: faults of a checkpoint's vocabulary end, each with a severity and a fix. Pure; reads a description only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from vocabsurgeon.checkpoint.config import CONFIG, dotted
+from vocabsurgeon.vocabulary.describe import Description, tie_json
+from vocabsurgeon.vocabulary.tie_state import TieState
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know: how bad, what, and what to do."""
+
+    severity: Severity
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """All findings about one checkpoint, worst first."""
+
+    description: Description
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no finding is an error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `check`."""
+        return {
+            **self.description.to_dict(),
+            "schema": "vocabsurgeon.check/1",
+            "tie": tie_json(self.description.tie),
+            "passed": self.passed,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+
+def check(description: Description) -> CheckReport:
+    """Everything that is wrong or worth knowing about the described checkpoint."""
+    found = [finding for rule in _RULES for finding in rule(description)]
+    order = ("error", "warning", "note")
+    return CheckReport(description, tuple(sorted(found, key=lambda finding: order.index(finding.severity))))
+
+
+_BY_STATE: dict[TieState, Finding] = {
+    TieState.CONFLICT: Finding(
+        "error",
+        "the config says tied, but two different tables are stored: readers disagree about which head counts",
+        "`vocabsurgeon untie` keeps both and makes the flags say so",
+    ),
+    TieState.HEADLESS: Finding(
+        "error",
+        "declared untied, but no LM head is stored: it is random at every load",
+        "`vocabsurgeon tie` (flag) or `vocabsurgeon untie` (stores a copy)",
+    ),
+    TieState.INPUT_MISSING: Finding(
+        "error",
+        "declared untied, but no input embedding is stored: it is random at every load",
+        "fetch the checkpoint again",
+    ),
+    TieState.ROW_MISMATCH: Finding(
+        "error", "input embedding and LM head have different numbers of rows", "fetch the checkpoint again"
+    ),
+    TieState.UNTIED_EQUAL: Finding(
+        "warning",
+        "two tables are stored that are equal bit for bit, declared untied: they look tied and train apart",
+        "`vocabsurgeon tie` if one parameter is meant",
+    ),
+    TieState.TIED_DUPLICATE: Finding(
+        "warning", "the tied table is stored twice", "`vocabsurgeon tie` drops the copy and loses nothing"
+    ),
+}
+
+
+def _state(description: Description) -> Iterator[Finding]:
+    finding = _BY_STATE.get(description.tie.state)
+    if finding:
+        yield finding
+
+
+def _sizes(description: Description) -> Iterator[Finding]:
+    rows = description.vocabulary.rows
+    config = description.source.config
+    family = description.tables.family
+    for key in dict.fromkeys((*(family.size_keys if family else ()), "vocab_size")):
+        stated = config.numbers(key).get(())
+        if stated is not None and stated != rows:
+            yield Finding(
+                "error",
+                f"{CONFIG}: {dotted((key,))} is {stated}, the table has {rows} rows: loading fails or cuts it",
+                f"set {key} to {rows}",
+            )
+
+
+def _ids_without_row(description: Description) -> Iterator[Finding]:
+    without = description.vocabulary.ids_without_row
+    if not without:
+        return
+    tokenizer = description.source.tokenizer
+    added = {token.id for token in tokenizer.added} if tokenizer else set()
+    ordinary = [number for number in without if number not in added]
+    shown = ", ".join(map(str, without[:5])) + (", …" if len(without) > 5 else "")
+    yield Finding(
+        "error" if ordinary else "warning",
+        f"{len(without)} ids have no row (the table ends at {description.vocabulary.rows - 1}): {shown}; "
+        "text that holds such a token crashes the model",
+        "`vocabsurgeon extend` gives them rows when the table grows past them",
+    )
+
+
+def _holes(description: Description) -> Iterator[Finding]:
+    holes = description.vocabulary.id_holes
+    if holes:
+        yield Finding(
+            "warning",
+            f"{len(holes)} ids below the highest are unused, from {holes[0]} on: libraries count new tokens on from elsewhere",
+            "add tokens with `vocabsurgeon extend`, which proves the ids",
+        )
+
+
+def _spare(description: Description) -> Iterator[Finding]:
+    spare = description.vocabulary.spare_rows
+    if spare:
+        yield Finding(
+            "note",
+            f"{spare} spare rows above the highest id: `resize_token_embeddings(len(tokenizer))` would cut them",
+            "`vocabsurgeon extend` uses them before the table grows",
+        )
+
+
+def _tokenizer(description: Description) -> Iterator[Finding]:
+    tokenizer = description.source.tokenizer
+    if tokenizer is None:
+        yield Finding("note", "there is no tokenizer, so ids were not checked", "copy the tokenizer files into the folder")
+        return
+    for text in tokenizer.findings:
+        yield Finding("warning", text, "make the tokenizer files agree before adding tokens")
+
+
+_RULES: tuple[Callable[[Description], Iterator[Finding]], ...] = (
+    _state,
+    _sizes,
+    _ids_without_row,
+    _holes,
+    _tokenizer,
+    _spare,
+)

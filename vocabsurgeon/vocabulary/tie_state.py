@@ -1,0 +1,154 @@
+"""Declared, stored, effective: which tie state a checkpoint is in, and what says so. Pure, but for the comparison of two stored tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vocabsurgeon.checkpoint.compare import Distance, distance, tables_equal
+from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, dotted
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.vocabulary.families import Family
+from vocabsurgeon.vocabulary.tables import Tables
+
+
+class TieState(StrEnum):
+    """The states of the contract; see docs/states.md."""
+
+    TIED = "tied"
+    TIED_DUPLICATE = "tied-duplicate"
+    UNTIED = "untied"
+    UNTIED_EQUAL = "untied-equal"
+    CONFLICT = "conflict"
+    HEADLESS = "headless"
+    NO_HEAD = "no-head"
+    INPUT_MISSING = "input-missing"
+    ROW_MISMATCH = "row-mismatch"
+
+
+EFFECTIVE: dict[TieState, str | None] = {
+    TieState.TIED: "shared",
+    TieState.TIED_DUPLICATE: "shared",
+    TieState.UNTIED: "separate",
+    TieState.UNTIED_EQUAL: "separate",
+    TieState.CONFLICT: "version-dependent",
+    TieState.HEADLESS: "random-head",
+    TieState.NO_HEAD: None,
+    TieState.INPUT_MISSING: None,
+    TieState.ROW_MISMATCH: None,
+}
+"""What a reader ends up with after loading."""
+
+
+@dataclass(frozen=True)
+class Tie:
+    """The verdict. None means not measured or without meaning, never a guess."""
+
+    state: TieState
+    declared: bool | None
+    effective: str | None
+    values_equal: bool | None
+    distance: Distance | None
+    duplicate_bytes: int
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the config says about tying; `value` is what counts, `stated` what the obeyed level says (None: the default)."""
+
+    value: bool
+    stated: bool | None
+    evidence: tuple[str, ...]
+
+
+def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
+    """The tie state of `source`.
+
+    Two stored tables are read until their first difference; with `compare`, to the end, for the distance.
+    """
+    declared = declared_tie(source, tables.family)
+    if not tables.has_head:
+        evidence = (f"{tables.architecture or 'the architecture'} has no LM head",)
+        return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, evidence)
+    equal = _equal(source, tables)
+    apart = _apart(source, tables) if compare and equal is False else None
+    state = _state(tables, declared.value, equal)
+    duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
+    evidence = (*declared.evidence, *_stored(tables), *_measured(equal, apart))
+    return Tie(state, declared.value, EFFECTIVE[state], equal, apart, duplicate, evidence)
+
+
+def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
+    """The flag that readers obey: forced by the class, else stated at the level the class reads, else its default."""
+    stated = source.config.flags()
+    lines = [f"{CONFIG}: {dotted((*path, TIE_FLAG))} is {str(value).lower()}" for path, value in stated.items()]
+    value = _obeyed(stated, family)
+    default = True if family is None else family.tie_default
+    if value is None:
+        whose = f"{family.model_type}'s default" if family else "transformers' default"
+        lines.append(f"{CONFIG}: {TIE_FLAG} is absent; {whose} is {str(default).lower()}")
+    if family is not None and family.tie_forced is not None and family.tie_forced != value:
+        lines.append(f"{family.model_type}: the class forces {TIE_FLAG} to {str(family.tie_forced).lower()}")
+    return Declared(default if value is None else value, value, tuple(lines))
+
+
+def _obeyed(flags: Mapping[tuple[str, ...], bool], family: Family | None) -> bool | None:
+    """The stated value at the level the class reads, None where that level is silent."""
+    root, nested = flags.get(()), [value for path, value in flags.items() if path and "vision" not in path[-1]]
+    level = family.tie_level if family else "root"
+    if level == "text" and nested:
+        return nested[0]
+    if level == "either" and nested:
+        return bool(root) or any(nested)
+    return root
+
+
+def _state(tables: Tables, declared: bool, equal: bool | None) -> TieState:
+    if tables.input and tables.output:
+        if tables.input.info.shape[0] != tables.output.info.shape[0]:
+            return TieState.ROW_MISMATCH
+        if equal:
+            return TieState.TIED_DUPLICATE if declared else TieState.UNTIED_EQUAL
+        return TieState.CONFLICT if declared else TieState.UNTIED
+    if declared:
+        return TieState.TIED
+    return TieState.HEADLESS if tables.input else TieState.INPUT_MISSING
+
+
+def _equal(source: Checkpoint, tables: Tables) -> bool | None:
+    if tables.input is None or tables.output is None:
+        return None
+    return tables_equal(source.rows(tables.input.key), source.rows(tables.output.key))
+
+
+def _apart(source: Checkpoint, tables: Tables) -> Distance | None:
+    if tables.input is None or tables.output is None:
+        return None
+    if tables.input.info.shape != tables.output.info.shape:
+        return None
+    return distance(source.rows(tables.input.key), source.rows(tables.output.key))
+
+
+def _stored(tables: Tables) -> Sequence[str]:
+    found = [(table.role, table) for table in (tables.input, tables.output) if table]
+    lines = [f"{table.info.file}: {table.key} {list(table.info.shape)} {table.info.dtype.name} is the {role} table" for role, table in found]
+    if tables.input is None:
+        lines.append("no input embedding is stored under any known name")
+    if tables.output is None:
+        lines.append("no LM head is stored under any known name")
+    return lines
+
+
+def _measured(equal: bool | None, apart: Distance | None) -> Sequence[str]:
+    if equal is None:
+        return ()
+    if equal:
+        return ("the two tables are equal bit for bit",)
+    if apart is None:
+        return ("the two tables differ (how far apart: not measured, see --compare)",)
+    return (
+        f"the two tables differ: max abs difference {apart.max_abs_diff:.6g}, mean cosine {apart.mean_cosine:.6f}, "
+        f"{apart.equal_rows} of {apart.rows} rows equal",
+    )
