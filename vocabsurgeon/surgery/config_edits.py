@@ -1,0 +1,41 @@
+"""Which config values an operation writes: the tie flag and the size at every level that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Config, Path
+from vocabsurgeon.checkpoint.edits import WriteFile
+from vocabsurgeon.vocabulary.families import Family
+
+Values = Mapping[Path, Any]
+_SIZE = "vocab_size"
+
+
+def tie_flag_values(config: Config, value: bool) -> Values:
+    """The flag at the root and at every level that states it or holds a vocabulary, where it is not `value` already."""
+    carriers = {(), *config.flags(), *config.numbers(_SIZE)}
+    return {(*path, TIE_FLAG): value for path in sorted(carriers) if config.levels[path].get(TIE_FLAG) is not value}
+
+
+def size_values(config: Config, family: Family | None, old: int, new: int) -> Values:
+    """The vocabulary size at every level that states it.
+
+    A nested level counts when it is the text model's or states the table's own size: other sub-models have
+    vocabularies of their own.
+    """
+    keys = dict.fromkeys((*(family.size_keys if family else ()), _SIZE))
+    return {
+        (*path, key): new
+        for key in keys
+        for path, stated in config.numbers(key).items()
+        if stated != new and (not path or stated == old)
+    }
+
+
+def config_edit(config: Config, values: Values) -> tuple[WriteFile, ...]:
+    """config.json with `values` written and every other byte kept; nothing where nothing changes."""
+    if not values:
+        return ()
+    return (WriteFile(CONFIG, config.with_values(values).document.text.encode()),)

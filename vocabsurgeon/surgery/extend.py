@@ -1,0 +1,196 @@
+"""`plan_extend`: request → plan, pure but for loading the source's tokenizer. What to write where; nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vocabsurgeon.checkpoint.config import CONFIG
+from vocabsurgeon.checkpoint.edits import RowExpression, TensorEdit, WriteFile, WriteRows
+from vocabsurgeon.errors import UsageError
+from vocabsurgeon.surgery.config_edits import Values, config_edit, size_values, tie_flag_values
+from vocabsurgeon.surgery.extend_plan import ExtendPlan, RowCounts
+from vocabsurgeon.surgery.flags import named_keys, refuse
+from vocabsurgeon.surgery.omissions import stale_files
+from vocabsurgeon.surgery.operations import OPERATIONS, Action
+from vocabsurgeon.surgery.plan import Refusal
+from vocabsurgeon.surgery.promises import (
+    ConfigAsIntended,
+    FilesCarried,
+    IndexExact,
+    NewRowsAsPlanned,
+    OldRowsIdentical,
+    Promise,
+    TieStateAsIntended,
+    TokenizerKept,
+    UntouchedTensorsIdentical,
+)
+from vocabsurgeon.surgery.roles import role_config_values
+from vocabsurgeon.surgery.row_init import RowContext, for_vector, row_init, subword_mean
+from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens import AssignedToken, Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.vocabulary.describe import Description
+from vocabsurgeon.vocabulary.tables import Table
+from vocabsurgeon.vocabulary.tie_state import TieState
+
+
+@dataclass(frozen=True)
+class ExtendRequest:
+    """What the user asked for. `init` holds for every token that names no initializer of its own."""
+
+    tokens: tuple[TokenRequest, ...] = ()
+    init: str = "subword-mean"
+    roles: tuple[tuple[str, str], ...] = ()
+    pad_to_multiple_of: int | None = None
+    seed: int = 0
+    chat_template: str | None = None
+    promote: bool = False
+
+
+def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan | Refusal:
+    """The plan that gives the requested tokens ids and rows.
+
+    Old ids keep their tokens and old rows their bits; a spare row is used before the table grows; the table never
+    shrinks. Raises `UsageError` for a request that makes no sense, `TokenizerError` for files that cannot take it.
+    """
+    action = OPERATIONS[description.tie.state, "extend"]
+    if action is Action.REFUSE:
+        return refuse(description, "extend")
+    if unwritable := _unwritable(description):
+        return unwritable
+    source = description.source
+    assigned = assign(source, source.tokenizer, request.tokens, roles=dict(request.roles), promote=request.promote)
+    if isinstance(assigned, TokenRefusal):
+        return Refusal("extend", assigned.reason, assigned.evidence, (assigned.hint,) if assigned.hint else ())
+    counts = count_rows(description, assigned, request.pad_to_multiple_of)
+    edits = _tensor_edits(description, assigned, request, counts)
+    values = _config_values(description, assigned, counts, action)
+    return _plan(description, request, assigned, counts, edits, values)
+
+
+def _unwritable(description: Description) -> Refusal | None:
+    for table in description.tables.stored:
+        if not table.info.dtype.floating or table.info.dtype.numpy is None:
+            return Refusal(
+                "extend",
+                f"{table.key} is stored as {table.info.dtype.name}: rows of a quantized table cannot be added",
+                ways_out=("extend the checkpoint it was quantized from",),
+            )
+    return None
+
+
+def count_rows(description: Description, assigned: Assignment, multiple: int | None) -> RowCounts:
+    """rows = max(old rows, highest requested id + 1), then padding; and what each written row is for."""
+    if multiple is not None and multiple < 1:
+        raise UsageError(f"cannot pad to a multiple of {multiple}", where="--pad-to-multiple-of", hint="give 1 or more")
+    before = description.vocabulary.rows
+    needed = max([before, *(token.id + 1 for token in assigned.tokens)])
+    after = -(-needed // multiple) * multiple if multiple else needed
+    own = {token.id for token in assigned.tokens if token.is_new}
+    ranges = assigned.files.ranges if assigned.files else ()
+    known = {number for start, stop in ranges for number in range(max(start, before), min(stop, after))}
+    padding = tuple(number for number in range(before, after) if number not in own | known)
+    return RowCounts(before, after, tuple(sorted(own)), tuple(sorted(known - own)), padding)
+
+
+def _tensor_edits(
+    description: Description, assigned: Assignment, request: ExtendRequest, counts: RowCounts
+) -> tuple[TensorEdit, ...]:
+    context = _context(description, request)
+    rows = _row_expressions(assigned, request, counts, context)
+    tables = [table for table in description.tables.stored if table.rows == counts.before]
+    return tuple(_table_edit(table, rows, context, counts) for table in tables) if rows else ()
+
+
+def _context(description: Description, request: ExtendRequest) -> RowContext:
+    source, rows = description.source, description.vocabulary.rows
+    ranges = source.tokenizer.ranges if source.tokenizer else ()
+    with_ids = tuple((start, min(stop, rows)) for start, stop in ranges if start < rows) or ((0, rows),)
+    std = source.config.data.get("initializer_range")
+    return RowContext(with_ids, float(std) if isinstance(std, int | float) else 0.02, request.seed)
+
+
+def _row_expressions(
+    assigned: Assignment, request: ExtendRequest, counts: RowCounts, context: RowContext
+) -> Mapping[int, RowExpression]:
+    """Row number → what to write there: padding, ids that had no row, and the new tokens."""
+    def expression(init: str | None, pieces: Sequence[int]) -> RowExpression:
+        known = tuple(piece for piece in pieces if piece < counts.before)
+        return row_init(init or request.init, token_to_id.get, counts.before)(known, context)
+
+    token_to_id: Mapping[str, int] = assigned.files.token_to_id if assigned.files else {}
+    return {
+        **dict.fromkeys(counts.padding, subword_mean((), context)),
+        **{number: expression(None, assigned.pieces_of(number)) for number in counts.filled},
+        **{token.id: expression(token.request.init, token.pieces) for token in assigned.tokens if token.is_new},
+    }
+
+
+def _table_edit(table: Table, rows: Mapping[int, RowExpression], context: RowContext, counts: RowCounts) -> WriteRows:
+    vector = sum(size > 1 for size in table.info.shape) <= 1
+    written = {number: for_vector(row, context) if vector else row for number, row in rows.items()}
+    return WriteRows(table.key, table.axis, counts.after, tuple(sorted(written.items())))
+
+
+def _config_values(description: Description, assigned: Assignment, counts: RowCounts, action: Action) -> Values:
+    config = description.source.config
+    sizes = size_values(config, description.tables.family, counts.before, counts.after) if counts.changed else {}
+    flags = tie_flag_values(config, False) if action is Action.GROW_AND_UNTIE_FLAGS and counts.changed else {}
+    return {**sizes, **flags, **role_config_values(config, assigned)}
+
+
+def _plan(
+    description: Description,
+    request: ExtendRequest,
+    assigned: Assignment,
+    counts: RowCounts,
+    edits: tuple[TensorEdit, ...],
+    values: Values,
+) -> ExtendPlan:
+    source = description.source
+    written = tokenizer_edits(source, assigned, chat_template=request.chat_template)
+    written = (*config_edit(source.config, values), *written)
+    omitted = stale_files(source) if edits else ()
+    return ExtendPlan(
+        "extend",
+        edits,
+        (*written, *omitted),
+        (
+            *_table_promises(edits),
+            UntouchedTensorsIdentical(edited=tuple(edit.key for edit in edits if isinstance(edit, WriteRows))),
+            ConfigAsIntended(tuple(values.items())),
+            TieStateAsIntended(_state_after(description, counts), counts.after, *named_keys(description)),
+            TokenizerKept(assigned.tokens, assigned.baseline),
+            FilesCarried(tuple(edit.name for edit in written), tuple(edit.name for edit in omitted)),
+            IndexExact(),
+        ),
+        tokens=assigned.tokens,
+        counts=counts,
+        default_init=request.init,
+        notes=(*_notes(description, counts, edits, written), *assigned.notes),
+    )
+
+
+def _table_promises(edits: tuple[TensorEdit, ...]) -> tuple[Promise, ...]:
+    rows = [edit for edit in edits if isinstance(edit, WriteRows)]
+    kept = [OldRowsIdentical(edit.key, edit.axis, edit.size, tuple(row for row, _ in edit.rows)) for edit in rows]
+    return (*kept, *(NewRowsAsPlanned(edit.key, edit.axis, edit.rows) for edit in rows))
+
+
+def _state_after(description: Description, counts: RowCounts) -> TieState:
+    """A conflict is settled as the files say; every other state stays."""
+    state = description.tie.state
+    return TieState.UNTIED if state is TieState.CONFLICT and counts.changed else state
+
+
+def _notes(
+    description: Description, counts: RowCounts, edits: tuple[TensorEdit, ...], written: tuple[WriteFile, ...]
+) -> tuple[str, ...]:
+    notes = []
+    if not edits and not written:
+        notes.append("nothing to change: every requested token exists")
+    if edits and description.tie.state is TieState.CONFLICT:
+        notes.append(f"{CONFIG} said tied, the files hold two different tables: both grew, and the flags now say untied")
+    if counts.filled:
+        notes.append(f"{len(counts.filled)} ids that the tokenizer already had without a row got one")
+    return tuple(notes)

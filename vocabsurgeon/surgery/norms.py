@@ -1,0 +1,59 @@
+"""How long the new rows are beside the old ones: a row far out of the crowd is a token that always or never fires. Measures, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from vocabsurgeon.checkpoint.rows import TableReader
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.vocabulary.tables import Tables
+
+SAMPLE = 2048
+"""Old rows that a percentile is taken among, evenly spaced: all of a table would cost more than the edit itself."""
+
+
+@dataclass(frozen=True)
+class TokenNorm:
+    """Euclidean norms of one token's rows, and the share (0 to 100) of sampled old rows that are shorter."""
+
+    id: int
+    norm: float
+    norm_percentile: float
+    head_norm: float | None
+    head_norm_percentile: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entries added to a token's JSON."""
+        values = asdict(self)
+        del values["id"]
+        return values
+
+
+def token_norms(folder: Checkpoint, tables: Tables, old_rows: int, ids: Sequence[int]) -> tuple[TokenNorm, ...]:
+    """Norms of the rows `ids` of every main table stored in `folder`, among its first `old_rows` rows."""
+    measured = {
+        table.role: _measure(folder.rows(table.key), old_rows, ids) for table in (tables.input, tables.output) if table
+    }
+    first = measured.get("input") or measured.get("output") or []
+    head = measured.get("output") if "input" in measured else None
+    return tuple(
+        TokenNorm(number, *first[place], *(head[place] if head else (None, None))) for place, number in enumerate(ids)
+    )
+
+
+def _measure(table: TableReader, old_rows: int, ids: Sequence[int]) -> list[tuple[float, float]]:
+    step = max(1, old_rows // SAMPLE)
+    sample = np.sort(_norms(table, range(0, old_rows, step)))
+    return [
+        (round(float(norm), 6), round(100 * float(np.searchsorted(sample, norm)) / len(sample), 1))
+        for norm in _norms(table, ids)
+    ]
+
+
+def _norms(table: TableReader, ids: Sequence[int]) -> np.ndarray[Any, Any]:
+    norms: np.ndarray[Any, Any] = np.linalg.norm(table.take(ids).astype(np.float32), axis=1)
+    return norms

@@ -1,0 +1,32 @@
+"""What a result must keep, one class a promise: `check(before, after)` re-reads both and says yes, no, or not checked."""
+
+from vocabsurgeon.surgery.promises.base import Promise, Verdict
+from vocabsurgeon.surgery.promises.files import FilesCarried, IndexExact
+from vocabsurgeon.surgery.promises.states import ConfigAsIntended, TieStateAsIntended
+from vocabsurgeon.surgery.promises.tensors import (
+    CopyIdentical,
+    DropLossless,
+    NewRowsAsPlanned,
+    OldRowsIdentical,
+    UntouchedTensorsIdentical,
+)
+from vocabsurgeon.surgery.promises.tokens import TokenizerKept
+
+PROMISES: dict[str, type[Promise]] = {
+    promise.__name__: promise
+    for promise in (
+        OldRowsIdentical,
+        NewRowsAsPlanned,
+        UntouchedTensorsIdentical,
+        CopyIdentical,
+        DropLossless,
+        ConfigAsIntended,
+        TieStateAsIntended,
+        TokenizerKept,
+        FilesCarried,
+        IndexExact,
+    )
+}
+"""Every promise by class name: what a record may name, and what the tests enumerate."""
+
+__all__ = ["PROMISES", "Promise", "Verdict", *PROMISES]

@@ -1,0 +1,151 @@
+"""Promises about bits: old rows, new rows, untouched tensors, copies made and copies dropped. All streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vocabsurgeon.checkpoint.compare import bytes_equal, tables_equal
+from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, WriteRows, Zeros
+from vocabsurgeon.checkpoint.evaluate import RowEvaluator
+from vocabsurgeon.checkpoint.header import TensorInfo
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.surgery.promises.base import Promise, Verdict, verdict
+
+
+@dataclass(frozen=True)
+class OldRowsIdentical(Promise):
+    """Every row of table `key` but `written` keeps its bits, and the table has `rows` rows now."""
+
+    name: ClassVar[str] = "old_rows_identical"
+    key: str
+    axis: int
+    rows: int
+    written: tuple[int, ...]
+
+    def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        """Compares all kept rows as bytes."""
+        old, new = before.tensors.get(self.key), after.tensors.get(self.key)
+        if old is None or new is None:
+            return Verdict(False, (f"{self.key} is missing",))
+        if new.shape[self.axis : self.axis + 1] < old.shape[self.axis : self.axis + 1]:
+            return Verdict(False, (f"{self.key} was cut from {list(old.shape)} to {list(new.shape)}",))
+        shape = (*old.shape[: self.axis], self.rows, *old.shape[self.axis + 1 :])
+        if new.dtype != old.dtype or new.shape != shape:
+            return Verdict(False, (f"{self.key} is {new.dtype.name} {list(new.shape)}, not {old.dtype.name} {list(shape)}",))
+        if self.axis:
+            return self._whole(before, after)
+        problems = [
+            f"{self.key}: a row from {start} to {stop - 1} changed"
+            for start, stop in self._kept(old.shape[0])
+            if not _rows_equal(before, old, after, new, start, stop)
+        ]
+        return verdict(problems, f"{self.key}: {old.shape[0] - self._rewritten(old)} old rows are identical")
+
+    def _rewritten(self, old: TensorInfo) -> int:
+        return sum(row < old.shape[self.axis] for row in self.written)
+
+    def _kept(self, rows: int) -> Iterator[tuple[int, int]]:
+        """The half-open ranges of old rows between the written ones."""
+        start = 0
+        for row in (*sorted(row for row in self.written if row < rows), rows):
+            if start < row:
+                yield start, row
+            start = row + 1
+
+    def _whole(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        old, new = before.rows(self.key, self.axis), after.rows(self.key, self.axis)
+        count = old.shape[0]
+        kept = np.setdiff1d(np.arange(count), self.written)
+        same = old.block(0, count)[kept].tobytes() == new.block(0, count)[kept].tobytes()
+        return verdict([] if same else [f"{self.key}: an old entry changed"], f"{self.key}: {len(kept)} old entries are identical")
+
+
+@dataclass(frozen=True)
+class NewRowsAsPlanned(Promise):
+    """Each written row holds the bits that its expression gives on the source table."""
+
+    name: ClassVar[str] = "new_rows_as_planned"
+    key: str
+    axis: int
+    rows: tuple[tuple[int, MeanOf | CopyOf | Normal | Zeros], ...]
+
+    def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        """Evaluates every expression again, from the source, and compares as bytes."""
+        if self.key not in before.tensors or self.key not in after.tensors:
+            return Verdict(False, (f"{self.key} is missing",))
+        evaluator, result = RowEvaluator(before.rows(self.key, self.axis)), after.rows(self.key, self.axis)
+        problems = [
+            f"{self.key}: row {number} is not what the plan says"
+            for number, expression in self.rows
+            if number >= result.shape[0]
+            or result.block(number, number + 1).tobytes() != evaluator.row(expression, number).tobytes()
+        ]
+        return verdict(problems, f"{self.key}: {len(self.rows)} written rows are as planned")
+
+
+@dataclass(frozen=True)
+class UntouchedTensorsIdentical(Promise):
+    """Every tensor but `edited` keeps name, dtype, shape and bits; only `added` are new, only `dropped` are gone."""
+
+    name: ClassVar[str] = "untouched_tensors_identical"
+    edited: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        """Compares every untouched tensor as bytes."""
+        expected = (set(before.tensors) | set(self.added)) - set(self.dropped)
+        problems = [f"{key} is missing" for key in sorted(expected - set(after.tensors))]
+        problems += [f"{key} appeared" for key in sorted(set(after.tensors) - expected)]
+        kept = [key for key in before.tensors if key in after.tensors and key not in (*self.edited, *self.added)]
+        problems += [f"{key} changed" for key in kept if not _tensors_equal(before, after, key)]
+        return verdict(problems, f"{len(kept)} untouched tensors are identical")
+
+
+@dataclass(frozen=True)
+class CopyIdentical(Promise):
+    """The new tensor `key` holds the bits of the source's `source`."""
+
+    name: ClassVar[str] = "copy_identical"
+    key: str
+    source: str
+
+    def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        """Compares both as bytes."""
+        if self.key not in after.tensors or self.source not in before.tensors:
+            return Verdict(False, (f"{self.key} is missing",))
+        same = tables_equal(before.rows(self.source), after.rows(self.key))
+        return verdict([] if same else [f"{self.key} differs from {self.source}"], f"{self.key} is a copy of {self.source}")
+
+
+@dataclass(frozen=True)
+class DropLossless(Promise):
+    """The dropped tensor `key` survives bit for bit as `kept`."""
+
+    name: ClassVar[str] = "drop_lossless"
+    key: str
+    kept: str
+
+    def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
+        """Compares both as bytes."""
+        if self.key not in before.tensors or self.kept not in after.tensors:
+            return Verdict(False, (f"{self.kept} is missing",))
+        same = tables_equal(before.rows(self.key), after.rows(self.kept))
+        return verdict([] if same else [f"{self.key} was not equal to {self.kept}"], f"{self.kept} holds what {self.key} held")
+
+
+def _tensors_equal(before: Checkpoint, after: Checkpoint, key: str) -> bool:
+    old, new = before.tensors[key], after.tensors[key]
+    if (old.dtype, old.shape) != (new.dtype, new.shape):
+        return False
+    return bytes_equal(before.path(old.file), old.start, after.path(new.file), new.start, old.nbytes)
+
+
+def _rows_equal(before: Checkpoint, old: TensorInfo, after: Checkpoint, new: TensorInfo, start: int, stop: int) -> bool:
+    row_bytes = old.nbytes // old.shape[0]
+    offset, count = start * row_bytes, (stop - start) * row_bytes
+    return bytes_equal(before.path(old.file), old.start + offset, after.path(new.file), new.start + offset, count)

@@ -1,0 +1,61 @@
+"""From option texts (`TOKEN=text`, `OLD=NEW`, a tokens file) to an `ExtendRequest`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vocabsurgeon.errors import UsageError
+from vocabsurgeon.surgery.extend import ExtendRequest
+from vocabsurgeon.surgery.tokens import TokenRequest
+from vocabsurgeon.surgery.tokens_file import parse_pair, parse_role, read_requests
+
+
+def extend_request(
+    tokens: Sequence[str] = (),
+    tokens_file: str | Path | None = None,
+    *,
+    special: bool = True,
+    init: str = "subword-mean",
+    describe: Sequence[str] = (),
+    roles: Sequence[str] = (),
+    replaces: Sequence[str] = (),
+    promote: bool = False,
+    chat_template: str | None = None,
+    pad_to_multiple_of: int | None = None,
+    seed: int = 0,
+) -> ExtendRequest:
+    """The request that these options make together.
+
+    A `describe` or `replaces` entry may name a token of `tokens` or of the file; `replaces` also brings its own.
+    Raises `UsageError` for an entry that is no pair, names no requested token, or contradicts the file.
+    """
+    requests = [TokenRequest(token, special=special) for token in tokens]
+    if tokens_file is not None:
+        requests += read_requests(Path(tokens_file))
+    requests = _replacing(requests, [parse_pair(text, "--replace") for text in replaces], special)
+    requests = _described(requests, dict(parse_pair(text, "--describe") for text in describe))
+    named = {**_named_roles(requests), **dict(parse_role(text) for text in roles)}
+    if seed < 0:
+        raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
+    return ExtendRequest(tuple(requests), init, tuple(named.items()), pad_to_multiple_of, seed, chat_template, promote)
+
+
+def _replacing(requests: list[TokenRequest], pairs: Sequence[tuple[str, str]], special: bool) -> list[TokenRequest]:
+    wanted = {new: old for old, new in pairs}
+    if len(wanted) < len(pairs):
+        raise UsageError("names one new token twice", where="--replace")
+    requests = [replace(item, replaces=wanted.pop(item.content, item.replaces)) for item in requests]
+    return requests + [TokenRequest(new, special=special, replaces=old) for new, old in wanted.items()]
+
+
+def _described(requests: list[TokenRequest], texts: Mapping[str, str]) -> list[TokenRequest]:
+    unknown = texts.keys() - {item.content for item in requests}
+    if unknown:
+        raise UsageError(f"describes {min(unknown)!r}, which is not added", where="--describe", hint="add it with --token")
+    return [replace(item, describe=texts.get(item.content, item.describe)) for item in requests]
+
+
+def _named_roles(requests: Sequence[TokenRequest]) -> dict[str, str]:
+    return {item.role: item.content for item in requests if item.role}

@@ -1,0 +1,73 @@
+"""`tokenizer_edits`: assigned tokens → the files that must say so. Each file differs from its source by that alone."""
+
+from __future__ import annotations
+
+from vocabsurgeon.checkpoint.edits import WriteFile
+from vocabsurgeon.checkpoint.json_text import JsonText
+from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP
+from vocabsurgeon.checkpoint.tokenizer import ADDED
+from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder
+from vocabsurgeon.surgery.fast_edits import edited_fast
+from vocabsurgeon.surgery.roles import GENERATION, generation_config
+from vocabsurgeon.surgery.sibling_edits import edited_added, edited_config, edited_special_map
+from vocabsurgeon.surgery.tokens import Assignment
+
+TEMPLATE = "chat_template.jinja"
+_NEW = "{\n}\n"
+"""What a file that the source lacks starts from."""
+
+
+def tokenizer_edits(
+    folder: Folder, assignment: Assignment, *, chat_template: str | None = None
+) -> tuple[WriteFile, ...]:
+    """The files to write, changed ones only; config.json is `role_config_values`' part.
+
+    tokenizer.json, tokenizer_config.json, special_tokens_map.json, added_tokens.json (made where files of a slow
+    tokenizer are), generation_config.json and the chat template, which goes where the source keeps it. A slow
+    tokenizer's own files are left alone. Raises `ConfigError` where a file is damaged.
+    """
+    documents = dict(assignment.files.documents) if assignment.files else {}
+    if folder.has(GENERATION) and assignment.roles:
+        documents[GENERATION] = JsonText.parse(folder.read_bytes(GENERATION), GENERATION)
+    edited = _edited(folder, documents, assignment) if assignment.tokens or assignment.roles else documents
+    files = {name: document.raw for name, document in edited.items()}
+    if chat_template is not None:
+        files |= _with_template(folder, edited.get(CONFIG), chat_template)
+    return tuple(
+        WriteFile(name, raw) for name, raw in files.items() if not folder.has(name) or folder.read_bytes(name) != raw
+    )
+
+
+def _edited(folder: Folder, documents: dict[str, JsonText], assignment: Assignment) -> dict[str, JsonText]:
+    edited = dict(documents)
+    for name, edit in _EDITORS.items():
+        if name in documents:
+            edited[name] = edit(documents[name], assignment)
+    if CONFIG not in documents:
+        edited |= _made(CONFIG, edited_config(JsonText(_NEW.encode(), CONFIG), assignment))
+    if ADDED not in documents and any(folder.has(name) for name in SLOW):
+        edited |= _made(ADDED, edited_added(JsonText(_NEW.encode(), ADDED), assignment))
+    if GENERATION in documents:
+        edited[GENERATION] = generation_config(documents[GENERATION], assignment.role_ids)
+    return edited
+
+
+_EDITORS = {FAST: edited_fast, CONFIG: edited_config, SPECIAL_MAP: edited_special_map, ADDED: edited_added}
+
+
+def _made(name: str, document: JsonText) -> dict[str, JsonText]:
+    return {} if document.raw == _NEW.encode() else {name: document}
+
+
+def _with_template(folder: Folder, config: JsonText | None, template: str) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    held = config.read(("chat_template",)) if config else None
+    if config is not None and isinstance(held, str):
+        files[CONFIG] = config.set(("chat_template",), template).raw
+    elif config is not None and isinstance(held, list):
+        names = [entry.get("name") if isinstance(entry, dict) else None for entry in held]
+        if "default" in names:
+            files[CONFIG] = config.set(("chat_template", names.index("default"), "template"), template).raw
+    if folder.has(TEMPLATE) or not files:
+        files[TEMPLATE] = template.encode()
+    return files
