@@ -1,0 +1,25 @@
+"""`vocabsurgeon audit`."""
+
+from __future__ import annotations
+
+import click
+
+from vocabsurgeon.cli.options import Output, common, finish
+
+
+@click.command("audit")
+@click.argument("path", metavar="PATH")
+@click.option("--checkpoint", metavar="CKPT", help="The checkpoint it was exported from: gives the expected bytes, and checks parity.")
+@click.option("--max-ratio", type=float, default=1.01, show_default=True, metavar="X", help="Exit 1 above this ratio of stored to expected bytes.")
+@common
+def command(path: str, checkpoint: str | None, max_ratio: float, output: Output) -> None:
+    """Measure what PATH really stores: an ONNX file, a folder of them from any exporter, or a checkpoint.
+
+    Reports stored, referenced, unique and orphaned bytes, copies (equal or transposed), and the ratio to what the
+    weights need. Exit 1 above --max-ratio, or where logits parity fails.
+    """
+    from vocabsurgeon.onnx.audit import AuditOptions, audit
+
+    report = audit(path, checkpoint, AuditOptions(max_ratio=max_ratio), output.progress)
+    output.show(report)
+    finish(report.passed)

@@ -1,0 +1,35 @@
+"""`vocabsurgeon export`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, out_argument
+
+
+@click.command("export")
+@checkpoint_argument
+@out_argument
+@click.option("--dtype", type=click.Choice(["auto", "float32", "float16", "bfloat16"]), default="auto", show_default=True, help="auto: the checkpoint's where the runtime loads it, else float32.")
+@click.option("--task", default="auto", show_default=True, help="What the graph is for.")
+@click.option("--no-cache", is_flag=True, help="Export without past_key_values.")
+@click.option("--opset", type=int, metavar="N", help="ONNX opset version.")
+@click.option("--atol", type=float, metavar="X", help="Absolute tolerance of the logits (default: by dtype).")
+@click.option("--rtol", type=float, metavar="X", help="Relative tolerance of the logits (default: by dtype).")
+@click.option("--max-ratio", type=float, default=1.01, show_default=True, metavar="X", help="Fail above this ratio of stored to expected bytes.")
+@click.option("--trust-remote-code", is_flag=True, help="Allow code that the checkpoint brings to run.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@common
+def command(checkpoint: str, out: str, output: Output, no_cache: bool, **options: Any) -> None:
+    """Export CKPT to ONNX (model.onnx with one data file), then audit what was stored and compare its logits.
+
+    OUT appears only where the audit and the parity check passed.
+    """
+    from vocabsurgeon.onnx.export import ExportOptions, export
+
+    report = export(Checkpoint.open(checkpoint), out, ExportOptions(cache=not no_cache, **options), output.progress)
+    output.show(report)
+    finish(report.passed)

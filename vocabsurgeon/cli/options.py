@@ -1,0 +1,115 @@
+"""Options that commands share, and the one sink for what they print: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from vocabsurgeon.checkpoint.progress import Progress, silent
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Result(Protocol):
+    """What every library call returns: a value that knows its JSON."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass
+class Output:
+    """How this run prints."""
+
+    as_json: bool
+    verbosity: int
+    color: bool
+    _bar: Any = field(default=None, repr=False)
+
+    def show(self, result: Result) -> None:
+        """The result on stdout: one JSON object, or the text a person reads."""
+        document = result.to_dict()
+        if self.as_json:
+            from vocabsurgeon.report.as_json import dumps
+
+            click.echo(dumps(document))
+        elif self.verbosity >= 0:
+            from vocabsurgeon.report.text import show
+
+            show(document, color=self.color, verbose=self.verbosity > 0)
+
+    @property
+    def progress(self) -> Progress:
+        """A bar on stderr where a person looks at one, else nothing."""
+        if self.verbosity < 0 or not sys.stderr.isatty():
+            return silent
+        if self._bar is None:
+            from vocabsurgeon.report.progress import Bar
+
+            self._bar = Bar(color=self.color)
+        bar: Progress = self._bar
+        return bar
+
+
+def common(function: F) -> F:
+    """`--json`, `-q/-v`, `--no-color`, passed on as `output: Output`."""
+
+    def wrapped(
+        *args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **options: Any
+    ) -> Any:
+        output = Output(as_json, -1 if quiet else int(verbose), not no_color)
+        return function(*args, output=output, **options)
+
+    wrapped.__name__, wrapped.__doc__ = function.__name__, function.__doc__
+    wrapped.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    for decorate in reversed(_COMMON):
+        wrapped = decorate(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+_COMMON = (
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else."),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
+    click.option("-v", "--verbose", is_flag=True, help="Print all evidence; with a bug of ours, its traceback."),
+    click.option("--no-color", is_flag=True, envvar="NO_COLOR", help="Plain text."),
+)
+
+
+def writes(function: F) -> F:
+    """Options of every command that writes a checkpoint."""
+    for decorate in reversed(_WRITES):
+        function = decorate(function)
+    return function
+
+
+_WRITES = (
+    click.option("--dry-run", is_flag=True, help="Print the plan; write nothing."),
+    click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
+    click.option("--link", is_flag=True, help="Hard-link the files that do not change instead of copying them."),
+    click.option("--no-verify", is_flag=True, help="Skip the proof; the report then says 'not checked'."),
+)
+
+
+def table_keys(function: F) -> F:
+    """`--input-key` and `--output-key`, for types that nothing else knows."""
+    for decorate in reversed(_KEYS):
+        function = decorate(function)
+    return function
+
+
+_KEYS = (
+    click.option("--input-key", metavar="KEY", help="The stored tensor that is the input embedding."),
+    click.option("--output-key", metavar="KEY", help="The stored tensor that is the LM head."),
+)
+
+checkpoint_argument = click.argument("checkpoint", metavar="CKPT")
+out_argument = click.argument("out", metavar="OUT")
+
+
+def finish(passed: bool) -> None:
+    """Exit 1 where the answer is no."""
+    if not passed:
+        raise click.exceptions.Exit(1)

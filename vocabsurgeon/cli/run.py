@@ -1,0 +1,48 @@
+"""How the commands that write run: show the plan, or carry it out and show the report."""
+
+from __future__ import annotations
+
+import click
+
+from vocabsurgeon.cli.options import Output, finish
+from vocabsurgeon.errors import one_line
+from vocabsurgeon.surgery.operate import RunOptions
+from vocabsurgeon.surgery.plan import Refusal
+from vocabsurgeon.surgery.run import Operation, plan_for, run
+
+
+def run_operation(
+    checkpoint: str,
+    out: str,
+    operation: Operation,
+    output: Output,
+    *,
+    dry_run: bool,
+    overwrite: bool,
+    link: bool,
+    no_verify: bool,
+    input_key: str | None,
+    output_key: str | None,
+) -> None:
+    """One library call, then the result on the output; a refusal and a broken promise set the exit code."""
+    if dry_run:
+        _, plan = plan_for(checkpoint, operation, input_key, output_key)
+        if isinstance(plan, Refusal):
+            _refused(plan, output)
+        return output.show(plan)
+    options = RunOptions(overwrite=overwrite, link=link, verify=not no_verify)
+    report = run(checkpoint, out, operation, options, output.progress, input_key=input_key, output_key=output_key)
+    if isinstance(report, Refusal):
+        _refused(report, output)
+    output.show(report)
+    finish(report.passed)
+
+
+def _refused(refusal: Refusal, output: Output) -> None:
+    """Show a refusal (as JSON on stdout where asked, always in one line on stderr) and exit with its code."""
+    if output.as_json:
+        output.show(refusal)
+    ways = f"; {', or '.join(refusal.ways_out)}" if refusal.ways_out else ""
+    evidence = f" ({'; '.join(refusal.evidence)})" if refusal.evidence else ""
+    click.echo(f"vocabsurgeon: {one_line(refusal.reason + evidence + ways)}", err=True)
+    raise click.exceptions.Exit(refusal.exit_code)
