@@ -1,4 +1,4 @@
-"""Added tokens as `tokenizer.json`, `added_tokens_decoder` and `added_tokens.json` state them, and how libraries count."""
+"""Added tokens as the files state them, and the ids that the tokenizers library counts for them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.vocabulary_files import FAST, check_id, checked_ids
 from vocabsurgeon.errors import TokenizerError
 
+CONFIG = "tokenizer_config.json"
+ADDED = "added_tokens.json"
+DECODER = "added_tokens_decoder"
 FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 
@@ -41,19 +44,33 @@ def added_tokens(documents: Mapping[str, JsonText]) -> tuple[tuple[AddedToken, .
     return tuple(sorted(held.values(), key=lambda token: token.id)), tuple(disagreements)
 
 
-def counted_ids(vocabulary: Mapping[str, int], contents: Sequence[str]) -> dict[str, set[int]]:
+def reading_orders(documents: Mapping[str, JsonText]) -> Mapping[str, tuple[str, ...]]:
+    """Source → the added contents in the order in which a reader of it gives them to the tokenizers library.
+
+    The library itself reads tokenizer.json in the order of the file. Most tokenizer classes of transformers build the
+    model anew and then add what `added_tokens_decoder` lists, by id.
+    """
+    stated = list(_stated(documents))
+    orders = {FAST: tuple(token.content for source, token in stated if source == FAST)}
+    if CONFIG in documents and documents[CONFIG].read((DECODER,)) is not None:
+        by_id = sorted((token.id, token.content) for source, token in stated if source == DECODER)
+        orders[DECODER] = tuple(content for _, content in by_id)
+    return orders
+
+
+def counted_ids(vocabulary: Mapping[str, int], size: int, contents: Sequence[str]) -> dict[str, set[int]]:
     """Content → the ids that versions of the tokenizers library give it when they read `contents` in this order.
 
-    They ignore the declared ids: a content in the model's vocabulary has its id there, any other gets the next number.
-    Up to 0.22 that is one more than the highest added id so far, or the vocabulary's size; from 0.23 on (seen on
-    0.23.3) numbers are handed out from the vocabulary's size on, whatever ids the others have.
+    `size` is the model's own count of its entries. The library ignores the declared ids: a content in the model's
+    vocabulary has its id there, any other gets the next number. Up to 0.22 that is one more than the highest added id
+    so far, or `size`; from 0.23 on (seen on 0.23.3) numbers are handed out from `size` on, whatever ids the others have.
     """
     ids: dict[str, set[int]] = {}
-    highest, upcoming = -1, len(vocabulary)
+    highest, upcoming = -1, size
     for content in dict.fromkeys(filter(None, contents)):
         known = vocabulary.get(content)
         if known is None:
-            running = max(highest + 1, len(vocabulary))
+            running = max(highest + 1, size)
             ids[content] = {running, upcoming}
             upcoming += 1
         else:
@@ -67,15 +84,16 @@ def _stated(documents: Mapping[str, JsonText]) -> Iterator[tuple[str, AddedToken
     if FAST in documents:
         for entry in documents[FAST].read(("added_tokens",)) or ():
             yield FAST, _token(entry, FAST)
-    if "tokenizer_config.json" in documents:
-        where = "tokenizer_config.json"
-        for number, entry in (documents[where].read(("added_tokens_decoder",)) or {}).items():
+    if CONFIG in documents:
+        entries = documents[CONFIG].read((DECODER,)) or {}
+        if not isinstance(entries, dict):
+            raise TokenizerError(f"{DECODER} is not an object", where=CONFIG)
+        for number, entry in entries.items():
             key = int(number) if number.isdecimal() else number
-            yield where, _token({**entry, "id": key} if isinstance(entry, dict) else entry, where)
-    if "added_tokens.json" in documents:
-        where = "added_tokens.json"
-        for content, number in checked_ids(documents[where].value, where).items():
-            yield where, AddedToken(number, content)
+            yield DECODER, _token({**entry, "id": key} if isinstance(entry, dict) else entry, CONFIG)
+    if ADDED in documents:
+        for content, number in checked_ids(documents[ADDED].value, ADDED).items():
+            yield ADDED, AddedToken(number, content)
 
 
 def _token(entry: Any, where: str) -> AddedToken:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill
+from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill, open_source
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,24 @@ class Distance:
     """How far two tables of one shape are apart. Rows are compared as bits, numbers in float64."""
 
     max_abs_diff: float
-    """Largest |a - b| over the elements that are not NaN in both."""
+    """Largest |a - b| over the elements that are finite in both; 0 where there is none."""
     mean_cosine: float
-    """Mean over rows of the cosine; a row that is zero in both counts as 1, in one as 0."""
+    """Mean over rows of the cosine. Rows of the same bits count as 1; a row that is zero in one table only, or that
+    holds what is not finite, as 0."""
     equal_rows: int
     rows: int
 
 
 def bytes_equal(first: Path, first_offset: int, second: Path, second_offset: int, count: int) -> bool:
-    """Whether `count` bytes at the two places are the same; stops at the first difference."""
+    """Whether `count` bytes at the two places are the same; stops at the first difference.
+
+    One place in one file (a hard link) is equal to itself without being read.
+    """
     with ExitStack() as stack:
-        a = stack.enter_context(open(first, "rb", buffering=0)).fileno()
-        b = stack.enter_context(open(second, "rb", buffering=0)).fileno()
+        a = stack.enter_context(open_source(first)).fileno()
+        b = stack.enter_context(open_source(second)).fileno()
+        if first_offset == second_offset and os.path.sameopenfile(a, b):
+            return True
         return all(left == right for left, right in _pairs(a, first_offset, b, second_offset, count, first, second))
 
 
@@ -49,18 +55,25 @@ def tables_equal(first: TableReader, second: TableReader) -> bool:
 
 
 def distance(first: TableReader, second: TableReader) -> Distance:
-    """How far two tables of one shape are apart, in one pass over both."""
+    """How far two tables of one shape are apart, in one pass over both. Raises `ValueError` where shapes differ."""
+    if first.shape != second.shape:
+        raise ValueError(f"{first.info.key} {first.shape} and {second.info.key} {second.shape} cannot be compared")
+    rows, width = first.shape
+    step = max(1, _ELEMENTS // max(1, width))
     largest, cosines, equal = 0.0, 0.0, 0
-    for (start, a), (_, b) in zip(first.blocks(), second.blocks(), strict=True):
-        del start
-        equal += int(_same_bits(a, b).sum())
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        a, b = first.block(start, stop), second.block(start, stop)
+        same = _same_bits(a, b)
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(wide_a - wide_b)
-        largest = max(largest, float(np.nanmax(gap, initial=0.0)))
-        cosines += float(np.nansum(_cosines(wide_a, wide_b)))
-    rows = first.shape[0]
+        equal += int(same.sum())
+        largest = max(largest, _largest_gap(wide_a, wide_b))
+        cosines += float(np.where(same, 1.0, _cosines(wide_a, wide_b)).sum())
     return Distance(largest, cosines / rows if rows else 1.0, equal, rows)
+
+
+_ELEMENTS = 1 << 19
+"""Elements in work at a time: 4 MB as float64, of which a few copies are held."""
 
 
 def _pairs(
@@ -79,13 +92,22 @@ def _pairs(
 def _same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if a.dtype != b.dtype:
         return np.zeros(len(a), bool)
+    if not a.size:
+        return np.ones(len(a), bool)
     same: np.ndarray[Any, Any] = (a.view(np.uint8) == b.view(np.uint8)).all(axis=1)
     return same
 
 
+def _largest_gap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(a - b)
+    return float(np.max(gap, initial=0.0, where=np.isfinite(gap)))
+
+
 def _cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    dots = np.einsum("ij,ij->i", a, b)
+    """Cosine of each pair of rows; 1 where both are zero, 0 where one is or where it is not a finite number."""
+    with np.errstate(all="ignore"):
+        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        cosines = np.einsum("ij,ij->i", a, b) / norms
     both_zero = ~a.any(axis=1) & ~b.any(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(both_zero, 1.0, np.where(norms > 0, dots / np.where(norms > 0, norms, 1), 0.0))
+    return np.where(both_zero, 1.0, np.where(np.isfinite(cosines), cosines, 0.0))

@@ -1,4 +1,4 @@
-"""config.json as levels: the root and every nested sub-configuration. Reads and plans edits; the meaning of a level is decided elsewhere."""
+"""config.json as levels: the root and every nested sub-configuration. What a level means is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Config:
     @cached_property
     def levels(self) -> Mapping[Path, Mapping[str, Any]]:
         """Path → object for the root `()` and every nested model configuration, outermost first."""
-        return dict(_levels((), self.data))
+        return dict(_levels(self.data))
 
     def flags(self) -> Mapping[Path, bool]:
         """`tie_word_embeddings` of each level that states it."""
@@ -100,9 +100,15 @@ def level_name(path: Path) -> str:
     return dotted(path) or "root"
 
 
-def _levels(path: Path, level: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    yield path, level
-    for key, value in level.items():
-        nested = (key.endswith("_config") and key not in _NOT_MODELS) or key in _NESTED_NAMES
-        if nested and isinstance(value, dict):
-            yield from _levels((*path, key), value)
+def _levels(root: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Each level before the levels inside it. A loop, since a hostile file nests deeper than Python calls."""
+    pending: list[tuple[Path, Mapping[str, Any]]] = [((), root)]
+    while pending:
+        path, level = pending.pop()
+        yield path, level
+        inner = [((*path, key), value) for key, value in level.items() if isinstance(value, dict) and _is_model(key)]
+        pending += reversed(inner)
+
+
+def _is_model(key: str) -> bool:
+    return (key.endswith("_config") and key not in _NOT_MODELS) or key in _NESTED_NAMES

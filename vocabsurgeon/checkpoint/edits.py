@@ -1,4 +1,4 @@
-"""What is to change in a folder, as frozen data: no I/O, no tokens, no tying. Plans are made of these; the writer obeys them."""
+"""What is to change in a folder, as frozen data: no I/O, no tokens, no tying. Plans are made of these."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RowExpression = MeanOf | CopyOf | Normal | Zeros
 
 @dataclass(frozen=True)
 class WriteRows:
-    """Give tensor `key` `size` rows along `axis`; the rows named in `rows` are written, every other old row keeps its bits.
+    """Give tensor `key` `size` rows along `axis`; the rows named in `rows` are written, other old rows keep their bits.
 
     Row numbers are positions along `axis` in the result; each row from the old size up must be named.
     """

@@ -21,7 +21,8 @@ class RowEvaluator:
         """The row `[width]` in the stored dtype for position `number` of the result."""
         width = self.table.shape[1]
         if isinstance(expression, CopyOf):
-            return self.table.take([expression.id])[0]
+            row: np.ndarray[Any, Any] = self.table.take([expression.id])[0]
+            return row
         if isinstance(expression, Zeros):
             return np.zeros(width, self.table.dtype)
         if isinstance(expression, Normal):
@@ -44,7 +45,7 @@ class RowEvaluator:
         total, count = np.zeros(width, np.float64), 0
         for start, block in self.table.blocks():
             wanted = _mask(start, len(block), ranges)
-            rows = block[wanted].astype(np.float32)
+            rows = block[wanted] if block.dtype.itemsize >= 4 else block[wanted].astype(np.float32)
             kept = rows[~self._dropped(rows)]
             total += kept.sum(axis=0, dtype=np.float64)
             count += len(kept)
@@ -54,7 +55,7 @@ class RowEvaluator:
         """Which rows never held a vector. A vector's element (a bias entry) may well be zero and counts."""
         if self.table.shape[1] == 1:
             return np.zeros(len(rows), bool)
-        empty: np.ndarray[Any, Any] = ~rows.any(axis=1)
+        empty: np.ndarray[Any, Any] = np.logical_not(rows.any(axis=1))
         return empty
 
 
@@ -62,17 +63,27 @@ def round_once(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray
     """float64 → `dtype`, rounded to nearest even in one step.
 
     ml_dtypes goes through float32, which would round twice; forcing the float32 to odd first makes the second
-    rounding see every discarded bit (Boldo and Melquiond, 2008).
+    rounding see every discarded bit (Boldo and Melquiond, 2008). What is too large becomes what the dtype has for it
+    (infinity, or NaN). Integers are rounded to nearest even too.
     """
-    if dtype.itemsize >= 4 or dtype == np.float16:
-        return values.astype(dtype)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if dtype.kind in "iu":
+            whole: np.ndarray[Any, Any] = np.rint(values)
+            return whole.astype(dtype)
+        if dtype.itemsize >= 4 or dtype == np.float16:
+            return values.astype(dtype)
+        return _to_odd(values).astype(dtype)
+
+
+def _to_odd(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float64 → float32, with the last bit set wherever something was cut off."""
     narrow = values.astype(np.float32)
     inexact = narrow.astype(np.float64) != values
     away = np.abs(narrow.astype(np.float64)) > np.abs(values)
     bits = narrow.view(np.uint32)
     truncated = np.where(away & inexact, bits - 1, bits)
     odd = np.where(inexact, truncated | np.uint32(1), truncated).astype(np.uint32)
-    return odd.view(np.float32).astype(dtype)
+    return odd.view(np.float32)
 
 
 def _mask(start: int, length: int, ranges: tuple[tuple[int, int], ...]) -> np.ndarray[Any, Any]:

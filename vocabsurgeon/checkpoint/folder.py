@@ -16,10 +16,10 @@ def list_files(root: Path) -> tuple[str, ...]:
     """Relative names (with `/`) of every regular file below `root`, sorted.
 
     Links may point inside `root` or into the `blobs` of the same hub cache entry. Raises `CheckpointError` for a link
-    that leads elsewhere or nowhere, and for anything that is neither file nor folder.
+    that leads elsewhere or nowhere, for anything that is neither file nor folder, and for a folder that cannot be read.
     """
     names: list[str] = []
-    for parent, folders, files in os.walk(root):
+    for parent, folders, files in os.walk(root, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if name not in _REPOSITORY_FOLDERS)
         for name in folders:
             _check(root, Path(parent) / name, folder=True)
@@ -28,6 +28,10 @@ def list_files(root: Path) -> tuple[str, ...]:
             _check(root, path, folder=False)
             names.append(path.relative_to(root).as_posix())
     return tuple(sorted(names))
+
+
+def _unreadable(error: OSError) -> None:
+    raise CheckpointError(f"cannot be read: {error.strerror}", where=error.filename) from error
 
 
 def _check(root: Path, path: Path, *, folder: bool) -> None:
@@ -45,10 +49,12 @@ def _check(root: Path, path: Path, *, folder: bool) -> None:
 
 
 def _check_target(root: Path, path: Path, name: str) -> None:
-    target = Path(os.path.realpath(path))
-    allowed = [Path(os.path.realpath(root))]
-    snapshot = Path(os.path.abspath(root))
-    if snapshot.parent.name == "snapshots":
-        allowed.append(Path(os.path.realpath(snapshot.parent.parent / "blobs")))
+    target, real_root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+    allowed = [real_root]
+    if real_root.parent.name == "snapshots":
+        # Not resolved further: a `blobs` that is itself a link elsewhere allows nothing.
+        allowed.append(real_root.parent.parent / "blobs")
     if not any(folder in target.parents for folder in allowed):
-        raise CheckpointError(f"is a link out of the folder, to {target}", where=name, hint="copy the file here instead")
+        raise CheckpointError(
+            f"is a link out of the folder, to {target}", where=name, hint="copy the file here instead"
+        )

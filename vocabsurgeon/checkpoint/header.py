@@ -1,4 +1,4 @@
-"""Safetensors headers: read, validate, encode. One `validate()` serves what we read and what we write; tensor data is never touched."""
+"""Safetensors headers: read, validate, encode. One `validate()` serves reading and writing; data is never touched."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import os
 import stat
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from vocabsurgeon.errors import HeaderError
 MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors reference implementation."""
 _PREFIX = struct.Struct("<Q")
+_LIMIT = 2**63
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def read_header(path: Path, name: str) -> Header:
     entries, metadata = _parse(text, name)
     header = Header(name, (), metadata, _PREFIX.size + len(text), size)
     tensors = tuple(_tensor(key, entry, header) for key, entry in entries)
-    return validate(Header(name, tensors, metadata, header.data_start, size))
+    return validate(replace(header, tensors=tensors))
 
 
 def encode_header(tensors: Sequence[TensorInfo], metadata: Mapping[str, str] | None) -> bytes:
@@ -97,7 +98,7 @@ def validate(header: Header) -> Header:
     position = header.data_start
     for info in header.in_data_order():
         _require(info.start == position, header, info.key, "does not begin where the tensor before it ends")
-        expected = info.dtype.size_of(prod(info.shape))
+        expected = _expected_bytes(info, header)
         _require(info.nbytes == expected, header, info.key, f"takes {info.nbytes} bytes, its shape needs {expected}")
         position = info.end
     if position != header.file_size:
@@ -144,10 +145,11 @@ def _parse(text: bytes, name: str) -> tuple[list[tuple[str, Any]], Mapping[str, 
     if not isinstance(document, _Pairs):
         raise HeaderError("has a header that is not an object", where=name)
     entries = [pair for pair in document if pair[0] != "__metadata__"]
-    keys = [key for key, _ in document]
-    if len(set(keys)) != len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise HeaderError("is named twice in the header", where=f"{name}: {twice}")
+    twice = [key for key, count in Counter(key for key, _ in document).items() if count > 1]
+    if twice:
+        raise HeaderError("is named twice in the header", where=f"{name}: {twice[0]}")
+    if not all(_writable(key) for key, _ in entries):
+        raise HeaderError("has a tensor name with half a surrogate pair", where=name)
     metadata = next((value for key, value in document if key == "__metadata__"), None)
     return entries, _metadata(metadata, name)
 
@@ -161,7 +163,14 @@ def _metadata(value: Any, name: str) -> Mapping[str, str] | None:
         return None
     if not isinstance(value, _Pairs) or not all(isinstance(text, str) for _, text in value):
         raise HeaderError("has __metadata__ that is not a map of strings", where=name)
+    if not all(_writable(key + text) for key, text in value):
+        raise HeaderError("has __metadata__ with half a surrogate pair", where=name)
     return dict(value)
+
+
+def _writable(text: str) -> bool:
+    """Whether `text` can be UTF-8 again: JSON can spell half a surrogate pair, a file cannot hold one."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _tensor(key: str, entry: Any, header: Header) -> TensorInfo:
@@ -171,7 +180,8 @@ def _tensor(key: str, entry: Any, header: Header) -> TensorInfo:
         raise HeaderError("needs exactly dtype, shape and data_offsets", where=where)
     dtype = by_name().get(fields["dtype"]) if isinstance(fields["dtype"], str) else None
     if dtype is None:
-        raise HeaderError(f"has the unknown dtype {fields['dtype']!r}", where=where)
+        named = repr(fields["dtype"][:20]) if isinstance(fields["dtype"], str) else "which is no text"
+        raise HeaderError(f"has the unknown dtype {named}", where=where)
     if not _counts(fields["shape"]) or not _counts(fields["data_offsets"]) or len(fields["data_offsets"]) != 2:
         raise HeaderError("has a shape or data_offsets that are not lists of whole numbers", where=where)
     start, end = fields["data_offsets"]
@@ -181,7 +191,17 @@ def _tensor(key: str, entry: Any, header: Header) -> TensorInfo:
 
 
 def _counts(value: Any) -> bool:
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < 2**63 for item in value)
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < _LIMIT for item in value)
+
+
+def _expected_bytes(info: TensorInfo, header: Header) -> int:
+    """Bytes that the shape needs; a product beyond what 64 bits count is refused before it becomes costly."""
+    elements = 1
+    for length in info.shape:
+        elements *= length
+        _require(elements < _LIMIT, header, info.key, "has a shape whose product is beyond all files")
+    _require(elements * info.dtype.bits % 8 == 0, header, info.key, "does not end at a whole byte")
+    return info.dtype.size_of(elements)
 
 
 def _require(condition: bool, header: Header, key: str, problem: str) -> None:

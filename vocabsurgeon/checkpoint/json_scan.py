@@ -1,4 +1,4 @@
-"""Where the parts of a JSON document lie in its bytes: spans only, nothing is decoded but keys. Editing is `json_text`'s."""
+"""Where the parts of a JSON document lie in its bytes: spans; nothing is decoded but keys, nothing edited."""
 
 from __future__ import annotations
 

@@ -124,10 +124,11 @@ class JsonText:
 
     def rename(self, path: Path, key: str) -> JsonText:
         """The member at `path` under the name `key`, in its place. Raises `ConfigError` where `key` is taken."""
-        member = self._find(path)
+        siblings = self._members(path[:-1])
+        member = self._only(siblings, path)
         if member is None:
             raise ConfigError(f"has no {_dotted(path)}", where=self.where)
-        if any(sibling.key == key for sibling in self._members(path[:-1])):
+        if any(sibling.key == key for sibling in siblings):
             raise ConfigError(f"{_dotted(path[:-1])} already has a key {key!r}", where=self.where)
         end = member.value - len(member.colon)
         return self._splice(member.start, end, self._style.quote(key))
@@ -167,7 +168,10 @@ class JsonText:
         if not path:
             start = space_end(self.raw, 0)
             return Member("", start, start, len(self.raw.rstrip(b" \t\r\n")))
-        found = [member for member in self._members(path[:-1]) if member.key == path[-1]]
+        return self._only(self._members(path[:-1]), path)
+
+    def _only(self, siblings: list[Member], path: Path) -> Member | None:
+        found = [member for member in siblings if member.key == path[-1]]
         if len(found) > 1:
             raise ConfigError(f"holds the key {_dotted(path)} twice", where=self.where)
         return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Tensor edits → what each weight file of the result holds, byte for byte. Pure: decides every offset, reads and writes nothing."""
+"""Tensor edits → what each weight file of the result holds, byte for byte. Decides every offset; does no I/O."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def lay_out(shards: Shards, edits: Iterable[TensorEdit], *, new_shard: bool = Fa
 
     A copied tensor follows its source in the same file; with `new_shard` it gets a file of its own, so that every
     other file can be linked. A file whose last tensor is dropped disappears. Header order, metadata and the alignment
-    of every tensor are kept. Raises `CheckpointError` for an edit of a tensor that does not exist.
+    of every tensor are kept. Raises `CheckpointError` for an edit of a tensor that does not exist, for two edits of one
+    tensor and for a copy under a name that is taken; `ValueError` for rows that do not fill the size (a faulty plan).
     """
     by_key = _by_key(shards, edits)
     layouts = []
@@ -79,23 +80,34 @@ def _by_key(shards: Shards, edits: Iterable[TensorEdit]) -> _Edits:
             raise CheckpointError("is to be edited but is not stored", where=key)
         if key in by_key:
             raise CheckpointError("is to be edited twice", where=key)
+        if isinstance(edit, CopyTensor) and edit.key in shards.tensors:
+            raise CheckpointError("is to be stored as a copy but is stored already", where=edit.key)
+        if isinstance(edit, WriteRows):
+            _check_rows(edit, shards.tensors[key])
         by_key[key] = edit
     return by_key
 
 
+def _check_rows(edit: WriteRows, info: TensorInfo) -> None:
+    """Each row named once and inside the result, none of the old ones cut off, none of the new ones forgotten."""
+    named = {number for number, _ in edit.rows}
+    old = info.shape[edit.axis] if 0 <= edit.axis < len(info.shape) else edit.size + 1
+    once = len(named) == len(edit.rows) and all(0 <= number < edit.size for number in named)
+    if not once or edit.size < old or not named.issuperset(range(old, edit.size)):
+        raise ValueError(f"{edit.key}: rows of {list(info.shape)} do not become {edit.size} along axis {edit.axis}")
+
+
 def _name(shards: Shards, name: str, edits: _Edits, new_shard: bool) -> str:
-    """A lone model.safetensors must be renamed when it gets company: readers take a file of that name for everything."""
+    """A lone model.safetensors is renamed when it gets company: readers take a file of that name for everything."""
     if new_shard and shards.index is None and any(isinstance(edit, CopyTensor) for edit in edits.values()):
         return "model-00001-of-00002.safetensors"
     return name
 
 
 def _shard(name: str, header: Header, edits: _Edits, new_shard: bool) -> ShardLayout:
-    segments = [
-        segment for info in header.tensors for segment in _segments(name, info, edits.get(info.key), new_shard)
-    ]
-    untouched = tuple(segment.source for segment in segments) == header.tensors and not any(s.edit for s in segments)
-    if untouched:
+    segments = [segment for info in header.tensors for segment in _segments(name, info, edits.get(info.key), new_shard)]
+    edited = any(segment.edit for segment in segments)
+    if not edited and tuple(segment.source for segment in segments) == header.tensors:
         kept = tuple(Segment(info, info) for info in header.in_data_order())
         return ShardLayout(name, b"", kept, header.file)
     return _place(name, segments, header.metadata)
@@ -116,27 +128,36 @@ def _segments(name: str, info: TensorInfo, edit: TensorEdit | None, new_shard: b
 
 def _extra_shard(shards: Shards, edits: _Edits) -> list[ShardLayout]:
     copies = [
-        Segment(replace(shards.tensors[key], key=edit.key, file=NEW_SHARD), shards.tensors[key])
+        Segment(replace(shards.tensors[key], key=edit.key), shards.tensors[key])
         for key, edit in edits.items()
         if isinstance(edit, CopyTensor)
     ]
     if not copies:
         return []
-    name = "model-00002-of-00002.safetensors" if shards.index is None else NEW_SHARD
+    name = "model-00002-of-00002.safetensors" if shards.index is None else _free_name(shards)
     first = next(iter(shards.headers.values()))
     return [_place(name, copies, first.metadata)]
 
 
+def _free_name(shards: Shards) -> str:
+    """`NEW_SHARD`, numbered where an earlier run took the name."""
+    taken, name, number = set(shards.headers), NEW_SHARD, 1
+    while name in taken:
+        number += 1
+        name = NEW_SHARD.replace(".", f"-{number}.")
+    return name
+
+
 def _place(name: str, segments: Sequence[Segment], metadata: Mapping[str, str] | None) -> ShardLayout:
     """Give every segment its offset. The source's data order is kept unless that would break an alignment."""
-    ordered = sorted(segments, key=lambda segment: segment.source.start)
+    ordered = sorted(segments, key=lambda segment: (segment.source.start, segment.source.end))
     if not _aligned(ordered):
         # What the format's reference writer does: wider elements first, so that each offset is a multiple of its width.
         ordered = sorted(ordered, key=lambda segment: -segment.info.dtype.bits)
     placed, position = {}, 0
     for segment in ordered:
         end = position + segment.info.dtype.size_of(prod(segment.info.shape))
-        placed[segment.info.key] = replace(segment, info=replace(segment.info, start=position, end=end))
+        placed[segment.info.key] = replace(segment, info=replace(segment.info, file=name, start=position, end=end))
         position = end
     header = encode_header([placed[segment.info.key].info for segment in segments], metadata)
     return _shifted(name, header, [placed[segment.info.key] for segment in ordered], metadata, position)
@@ -162,5 +183,3 @@ def _aligned(segments: Sequence[Segment]) -> bool:
             return False
         position += segment.info.dtype.size_of(prod(segment.info.shape))
     return True
-
-

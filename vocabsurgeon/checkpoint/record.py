@@ -1,4 +1,4 @@
-"""`vocabsurgeon.json`, the report that lies in every result: with the versions used and the source's fingerprint. No times: same input, same bytes."""
+"""`vocabsurgeon.json`, the report that lies in every result. It holds no times: same input, same bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 RECORD = "vocabsurgeon.json"
-_TOLD = ("vocabsurgeon", "numpy", "ml_dtypes", "safetensors", "tokenizers", "transformers", "torch", "onnx", "onnxruntime")
+_TOLD = (
+    "vocabsurgeon",
+    "numpy",
+    "ml_dtypes",
+    "safetensors",
+    "tokenizers",
+    "transformers",
+    "torch",
+    "onnx",
+    "onnxruntime",
+)
 
 
 def versions() -> dict[str, str | None]:
@@ -22,7 +32,8 @@ def write_record(folder: Path, report: Mapping[str, Any], fingerprint: Mapping[s
     """Write `report`, the versions and the source's fingerprint as `folder/vocabsurgeon.json`."""
     document = {**report, **more, "versions": versions(), "source_fingerprint": dict(fingerprint)}
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / RECORD).write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
+    # A file name that is not UTF-8 arrives as half surrogate pairs, which `backslashreplace` spells as JSON does.
+    (folder / RECORD).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def _version(name: str) -> str | None:

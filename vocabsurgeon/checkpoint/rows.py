@@ -1,4 +1,4 @@
-"""Rows of one stored table, read by position into a bounded buffer: a 10 GB table costs no more memory than a small one.
+"""Rows of one stored table, read by position into a bounded buffer: a 10 GB table costs no more memory than a tiny one.
 
 Positional reads, not a memory map: mapped pages count as resident, and a file cut short under a map kills the process.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -35,19 +36,26 @@ class TableReader:
     @property
     def shape(self) -> tuple[int, int]:
         """`(rows, width)`."""
-        rows = self.info.shape[self.axis]
-        return rows, prod(self.info.shape) // rows if rows else 0
+        shape = self.info.shape
+        return shape[self.axis], prod((*shape[: self.axis], *shape[self.axis + 1 :]))
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The stored dtype; raises `CheckpointError` for packed types that numpy cannot hold."""
         if self.info.dtype.numpy is None:
-            raise CheckpointError(f"has the packed dtype {self.info.dtype.name}, whose rows cannot be read", where=self.info.key)
+            raise CheckpointError(
+                f"has the packed dtype {self.info.dtype.name}, whose rows cannot be read", where=self.info.key
+            )
         return self.info.dtype.numpy
 
     def block(self, start: int, stop: int) -> np.ndarray[Any, Any]:
-        """Rows `start` to `stop` as `[stop - start, width]` in the stored dtype, a fresh array."""
-        _, width = self.shape
+        """Rows `start` to `stop` as `[stop - start, width]` in the stored dtype, a fresh array.
+
+        Raises `IndexError` for rows that the table does not have: what lies behind it is another tensor's.
+        """
+        count, width = self.shape
+        if start < stop and not 0 <= start < stop <= count:
+            raise IndexError(f"{self.info.key} has no rows {start} to {stop - 1}, only {count}")
         if self.axis:
             return self._moved()[start:stop]
         rows = np.empty((stop - start, width), self.dtype)
@@ -64,8 +72,10 @@ class TableReader:
 
     def take(self, ids: Sequence[int]) -> np.ndarray[Any, Any]:
         """The rows `ids` as `[len(ids), width]`, in that order."""
-        rows, width = self.shape
+        count, width = self.shape
         taken = np.empty((len(ids), width), self.dtype)
+        if self.axis and ids and min(ids) >= 0 and max(ids) < count:
+            return self._moved()[list(ids)]
         for position, row in enumerate(ids):
             taken[position] = self.block(row, row + 1)[0]
         return taken
@@ -73,25 +83,40 @@ class TableReader:
     def _moved(self) -> np.ndarray[Any, Any]:
         whole = np.empty(self.info.shape, self.dtype)
         read_into(self.path, self.info.start, _bytes_of(whole))
-        return np.moveaxis(whole, self.axis, 0).reshape(self.shape)
+        return np.ascontiguousarray(np.moveaxis(whole, self.axis, 0).reshape(self.shape))
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
     """The array's memory as writable bytes (ml_dtypes types offer no buffer of their own)."""
-    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(bytearray())
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(bytearray())
 
 
 def read_into(path: Path, offset: int, buffer: memoryview) -> None:
     """Fill `buffer` from byte `offset` of the file; raises `CheckpointError` where the file ends first."""
-    with open(path, "rb", buffering=0) as file:
+    with open_source(path) as file:
         fill(file.fileno(), offset, buffer, path)
 
 
+def open_source(path: Path) -> FileIO:
+    """Open a file of a checkpoint for unbuffered reading; raises `CheckpointError` where the system says no."""
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise _unreadable(error, path) from error
+
+
 def fill(descriptor: int, offset: int, buffer: memoryview, path: Path) -> None:
-    """Fill `buffer` from byte `offset` of an open file."""
+    """Fill `buffer` from byte `offset` of an open file; raises `CheckpointError` where it ends or fails first."""
     done = 0
     while done < len(buffer):
-        count = os.preadv(descriptor, [buffer[done:]], offset + done)
+        try:
+            count = os.preadv(descriptor, [buffer[done:]], offset + done)
+        except OSError as error:
+            raise _unreadable(error, path) from error
         if count == 0:
             raise CheckpointError("ended while it was read: it was changed or cut short", where=path)
         done += count
+
+
+def _unreadable(error: OSError, path: Path) -> CheckpointError:
+    return CheckpointError(f"cannot be read: {error.strerror}", where=path)

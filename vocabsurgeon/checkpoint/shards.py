@@ -1,15 +1,16 @@
-"""Which safetensors files hold the weights, and the index over them. Headers only; knows nothing of what the tensors mean."""
+"""Which safetensors files hold the weights, and the index over them. Headers only; knows no meanings."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vocabsurgeon.checkpoint.header import Header, TensorInfo, read_header
+from vocabsurgeon.checkpoint.header import Header, TensorInfo, open_regular, read_header
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.errors import CheckpointError, HeaderError
 
@@ -40,18 +41,18 @@ def read_shards(root: Path) -> Shards:
 
     Raises `CheckpointError` where neither exists, where both exist and differ, and where index and shards disagree.
     """
-    if (root / INDEX).exists():
+    if os.path.lexists(root / INDEX):
         return _indexed(root)
-    if (root / SINGLE).exists():
+    if os.path.lexists(root / SINGLE):
         return Shards({SINGLE: read_header(root / SINGLE, SINGLE)}, None)
     raise _no_weights(root)
 
 
 def _indexed(root: Path) -> Shards:
-    index = JsonText.parse(_text(root / INDEX), INDEX)
+    index = JsonText.parse(_content(root / INDEX), INDEX)
     weight_map = _weight_map(index.value)
     names = list(dict.fromkeys(weight_map.values()))
-    if (root / SINGLE).exists() and SINGLE not in names:
+    if os.path.lexists(root / SINGLE) and SINGLE not in names:
         raise CheckpointError(
             f"lies beside {INDEX}, which does not name it: readers disagree about which weights count",
             where=SINGLE,
@@ -63,11 +64,13 @@ def _indexed(root: Path) -> Shards:
     return shards
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"cannot be read: {error}", where=path.name) from error
+        with open_regular(path, path.name) as file:
+            content: bytes = file.read()
+            return content
+    except OSError as error:
+        raise CheckpointError(f"cannot be read: {error.strerror}", where=path.name) from error
 
 
 def _weight_map(value: Any) -> Mapping[str, str]:
@@ -84,7 +87,7 @@ def _inside(root: Path, name: str) -> Path:
     if name != os.path.basename(name) or name in ("", ".", "..") or "\x00" in name or "\\" in name:
         raise CheckpointError(f"names the shard {name!r}, which is not a plain file name", where=INDEX)
     path = root / name
-    if not path.exists():
+    if not os.path.exists(path):
         raise CheckpointError(f"is missing, though {INDEX} names it", where=name, hint="fetch the file again")
     return path
 
@@ -93,8 +96,7 @@ def _agree(shards: Shards, weight_map: Mapping[str, str]) -> None:
     """Every tensor is in exactly the file the index says, and every tensor in a file is in the index."""
     held = [(info.key, name) for name, header in shards.headers.items() for info in header.tensors]
     if len(held) != len(shards.tensors):
-        keys = [key for key, _ in held]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = next(key for key, count in Counter(key for key, _ in held).items() if count > 1)
         raise HeaderError("is stored in two shards", where=twice, hint="merge the shards by the index and try again")
     for key, name in weight_map.items():
         info = shards.tensors.get(key)
@@ -105,9 +107,10 @@ def _agree(shards: Shards, weight_map: Mapping[str, str]) -> None:
             raise CheckpointError(f"is in {name}, but {INDEX} does not list it", where=key)
 
 
+_PICKLED = "holds pickled weights only; load and save it once with transformers to get safetensors"
 _OTHER_FORMATS = {
-    "pytorch_model.bin": "holds pickled weights only; load and save it once with transformers to get safetensors",
-    "pytorch_model.bin.index.json": "holds pickled weights only; load and save it once with transformers to get safetensors",
+    "pytorch_model.bin": _PICKLED,
+    "pytorch_model.bin.index.json": _PICKLED,
     "tf_model.h5": "holds TensorFlow weights only; load it with from_tf=True and save it to get safetensors",
     "flax_model.msgpack": "holds Flax weights only; load it with from_flax=True and save it to get safetensors",
 }
@@ -115,7 +118,7 @@ _OTHER_FORMATS = {
 
 def _no_weights(root: Path) -> CheckpointError:
     for name, reason in _OTHER_FORMATS.items():
-        if (root / name).exists():
+        if os.path.lexists(root / name):
             return CheckpointError(reason, where=root / name)
     others = sorted(path.name for path in root.glob("*.safetensors"))
     if others:

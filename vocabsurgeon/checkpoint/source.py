@@ -90,13 +90,13 @@ def read_text(path: Path, name: str) -> str:
 def _require_folder(root: Path, given: str) -> None:
     if "\x00" in given:
         raise UsageError("is not a path", where=given)
-    if root.is_dir():
+    if os.path.isdir(root):
         if not os.access(root, os.R_OK | os.X_OK):
             raise CheckpointError("cannot be read: permission denied", where=root)
         return
-    if root.exists():
+    if os.path.exists(root):
         raise _single_file(root)
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", given) and not root.parent.exists():
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", given) and not os.path.exists(root.parent):
         name = given.split("/")[1]
         raise UsageError(
             "is no folder here; it looks like a hub repo id",
@@ -136,4 +136,6 @@ def _not_a_checkpoint(root: Path, files: tuple[str, ...]) -> CheckpointError:
         )
     if any(name.endswith(".onnx") for name in files):
         return CheckpointError("is an ONNX export, not a checkpoint", where=root, hint="`vocabsurgeon audit` reads it")
-    return CheckpointError("is not a checkpoint: it has no config.json", where=root, hint="name the folder that save_pretrained wrote")
+    return CheckpointError(
+        "is not a checkpoint: it has no config.json", where=root, hint="name the folder that save_pretrained wrote"
+    )

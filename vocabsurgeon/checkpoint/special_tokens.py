@@ -33,8 +33,11 @@ class Specials:
 
 
 def read_specials(documents: Mapping[str, JsonText]) -> Specials:
-    """What transformers 5 takes for special: special_tokens_map.json counts where no `added_tokens_decoder` is, and then
-    before tokenizer_config.json; `additional_special_tokens` counts where `extra_special_tokens` is missing or empty."""
+    """What transformers 5 takes for special, seen on 5.24.
+
+    special_tokens_map.json counts where there is no `added_tokens_decoder`, and then before tokenizer_config.json;
+    `additional_special_tokens` counts where `extra_special_tokens` is missing or empty.
+    """
     settings = documents[CONFIG].value if CONFIG in documents else {}
     legacy = documents[SPECIAL_MAP].value if SPECIAL_MAP in documents else {}
     merged = settings if "added_tokens_decoder" in settings else {**settings, **legacy}

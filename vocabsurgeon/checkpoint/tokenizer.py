@@ -9,14 +9,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from vocabsurgeon.checkpoint.added_tokens import AddedToken, added_tokens, counted_ids
+from vocabsurgeon.checkpoint.added_tokens import ADDED, AddedToken, added_tokens, counted_ids, reading_orders
 from vocabsurgeon.checkpoint.json_text import JsonText
-from vocabsurgeon.checkpoint.special_tokens import Specials, read_specials
-from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder, fast_vocabulary, slow_vocabulary
+from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP, Specials, read_specials
+from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder, fast_vocabulary, model_size, slow_vocabulary
 
-CONFIG = "tokenizer_config.json"
-SPECIAL_MAP = "special_tokens_map.json"
-ADDED = "added_tokens.json"
 SMALL = (CONFIG, SPECIAL_MAP, ADDED)
 """The files beside the vocabulary; any of them may be missing."""
 
@@ -63,7 +60,7 @@ class TokenizerFiles:
         names = tuple(name for name in (FAST, *SMALL, *SLOW) if folder.has(name) or name in documents)
         added, disagreements = added_tokens(documents)
         specials = read_specials(documents)
-        faults = (*_collisions(vocabulary, added), *_miscounts(fast, vocabulary, added))
+        faults = (*_collisions(vocabulary, added), *_miscounts(documents, vocabulary, added))
         missing = _without_id(specials, vocabulary, added)
         findings = (*disagreements, *faults, *missing)
         return cls(
@@ -96,7 +93,7 @@ class TokenizerFiles:
         """The ids as half-open ranges, ascending."""
         ids = {*self.vocabulary.values(), *(token.id for token in self.added)}
         if self.model_type == "Unigram":  # a piece that occurs twice has two ids, of which `vocabulary` shows one
-            ids |= set(range(max(self.vocabulary.values(), default=-1) + 1))
+            ids |= set(range(model_size(self.documents[FAST], self.vocabulary)))
         return tuple(_ranges(sorted(ids)))
 
     @property
@@ -158,16 +155,19 @@ def _collisions(vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]) ->
             yield f"id {number} stands for both {held[number]!r} and {token!r}"
 
 
-def _miscounts(fast: JsonText | None, vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]) -> Iterator[str]:
-    if fast is None:
+def _miscounts(
+    documents: Mapping[str, JsonText], vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]
+) -> Iterator[str]:
+    if FAST not in documents:
         return
-    contents = [entry.get("content") for entry in fast.read(("added_tokens",), []) or []]
-    counted = counted_ids(vocabulary, [content for content in contents if isinstance(content, str)])
-    for token in added:
-        ids = counted.get(token.content, {token.id})
-        if ids != {token.id}:
-            others = " or ".join(str(number) for number in sorted(ids - {token.id}))
-            yield f"{FAST} declares id {token.id} for {token.content!r}, but the tokenizers library counts {others}"
+    size = model_size(documents[FAST], vocabulary)
+    for source, contents in reading_orders(documents).items():
+        counted = counted_ids(vocabulary, size, contents)
+        for token in added:
+            ids = counted.get(token.content, {token.id})
+            if ids != {token.id}:
+                others = " or ".join(str(number) for number in sorted(ids - {token.id}))
+                yield f"{token.content!r} has id {token.id}, but a reader of {source} alone counts {others}"
 
 
 def _without_id(specials: Specials, vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Token → id as each kind of tokenizer file states it: `tokenizer.json`'s model, SentencePiece, vocab.json, vocab.txt."""
+"""Token → id as each kind of tokenizer file states it. Added tokens are `added_tokens`' part."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def fast_vocabulary(document: JsonText) -> dict[str, int]:
     if not isinstance(vocabulary, dict):
         raise TokenizerError("has no model.vocab", where=document.where)
     return checked_ids(vocabulary, document.where)
+
+
+def model_size(document: JsonText, vocabulary: Mapping[str, int]) -> int:
+    """How many entries the model counts: a Unigram piece that occurs twice counts twice."""
+    is_list = document.read(("model", "type")) == "Unigram"
+    return max(vocabulary.values(), default=-1) + 1 if is_list else len(vocabulary)
 
 
 def slow_vocabulary(folder: Folder) -> dict[str, int] | None:

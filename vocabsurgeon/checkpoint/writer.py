@@ -15,9 +15,9 @@ from vocabsurgeon.checkpoint.edits import FileEdit, TensorEdit, WriteFile, Write
 from vocabsurgeon.checkpoint.evaluate import RowEvaluator
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.layout import Segment, ShardLayout, lay_out, total_size, weight_map
-from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.progress import Progress, silent
-from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill
+from vocabsurgeon.checkpoint.record import RECORD
+from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill, open_source
 from vocabsurgeon.checkpoint.shards import INDEX
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OutputError
@@ -35,11 +35,12 @@ def write(
     """Write the edited checkpoint into the existing, empty `folder`.
 
     Files that no edit concerns are copied byte for byte, or hard-linked with `link` (copied where the file system
-    cannot link). Raises `OutputError` where the disk has too little room, `OSError` as the system gives it.
+    cannot link). Raises `OutputError` where the disk has too little room, `CheckpointError` where the source cannot be
+    read, `OSError` (from writing) as the system gives it.
     """
     layouts = lay_out(source.shards, tensor_edits, new_shard=link)
     edits = (*file_edits, *_index_edits(source, layouts, tensor_edits))
-    copies = _carried(source, edits)
+    copies = _carried(source, edits, layouts)
     _require_room(source, layouts, copies, folder, link)
     meter = _Meter(progress, _weight_bytes(layouts))
     for name in copies:
@@ -68,9 +69,10 @@ def _weight_bytes(layouts: Iterable[ShardLayout]) -> int:
     return sum(layout.size for layout in layouts)
 
 
-def _carried(source: Checkpoint, edits: Iterable[FileEdit]) -> list[str]:
+def _carried(source: Checkpoint, edits: Iterable[FileEdit], layouts: Iterable[ShardLayout]) -> list[str]:
     """Every file of the source that is neither weights, nor edited, nor omitted, nor the record of an earlier run."""
     taken = {edit.name for edit in edits} | set(source.shards.headers) | {RECORD}
+    taken |= {layout.name for layout in layouts}
     return [name for name in source.files if name not in taken]
 
 
@@ -86,13 +88,9 @@ def _index_edits(source: Checkpoint, layouts: Sequence[ShardLayout], edits: Sequ
 def edited_index(index: JsonText, layouts: Sequence[ShardLayout]) -> JsonText:
     """The index document for the result: keys added and removed, `total_size` exact, every other byte kept."""
     wanted, stated = weight_map(layouts), index.value["weight_map"]
-    for key in stated.keys() - wanted.keys():
-        index = index.remove(("weight_map", key))
-    changed = {key: name for key, name in wanted.items() if stated.get(key) != name}
-    for key in changed.keys() & stated.keys():
-        index = index.set(("weight_map", key), changed.pop(key))
-    if changed:
-        index = index.update(("weight_map",), changed)
+    for key in stated:
+        index = index if key in wanted else index.remove(("weight_map", key))
+    index = index.update(("weight_map",), {key: name for key, name in wanted.items() if stated.get(key) != name})
     if not isinstance(index.value.get("metadata"), dict):
         index = index.set(("metadata",), {})
     if "total_parameters" in index.value["metadata"]:
@@ -129,7 +127,7 @@ def _carry(source: Path, target: Path, link: bool) -> None:
     _new_parent(target)
     if link and _linked(source, target):
         return
-    with open(source, "rb", buffering=0) as read, open(target, "xb", buffering=0) as written:
+    with open_source(source) as read, open(target, "xb", buffering=0) as written:
         _copy(read.fileno(), written.fileno(), 0, os.fstat(read.fileno()).st_size, source)
 
 
@@ -147,7 +145,7 @@ def _write_shard(source: Checkpoint, layout: ShardLayout, target: Path, link: bo
         meter.add(layout.size)
         return
     with open(target, "xb", buffering=0) as written:
-        written.write(layout.header)
+        _write_all(written.fileno(), layout.header)
         for segment in layout.segments:
             for count in _write_segment(source, segment, written.fileno()):
                 meter.add(count)
@@ -156,7 +154,7 @@ def _write_shard(source: Checkpoint, layout: ShardLayout, target: Path, link: bo
 def _write_segment(source: Checkpoint, segment: Segment, target: int) -> Iterator[int]:
     """Write one tensor; yields the bytes of each part."""
     path = source.path(segment.source.file)
-    with open(path, "rb", buffering=0) as file:
+    with open_source(path) as file:
         if segment.edit is None:
             yield _copy(file.fileno(), target, segment.source.start, segment.source.nbytes, path)
         elif segment.edit.axis:
@@ -171,7 +169,7 @@ def _write_rows(table: TableReader, edit: WriteRows, source: int, target: int, p
     old_rows, width = table.shape
     row_bytes = width * table.dtype.itemsize
     position = 0
-    for number, expression in sorted(edit.rows):
+    for number, expression in sorted(edit.rows, key=lambda row: row[0]):
         if position < min(number, old_rows):
             stop = min(number, old_rows)
             yield _copy(source, target, table.info.start + position * row_bytes, (stop - position) * row_bytes, path)

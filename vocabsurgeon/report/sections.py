@@ -95,6 +95,12 @@ def tokens(document: Document, verbose: bool) -> Parts:
         yield line(("yellow", f"            ids that had no row and got one: {some(document['rows_filled'])}"))
     if document["tokens"]:
         yield _token_table(document["tokens"], len(document["tokens"]) if verbose else 20)
+    for entry in document["tokens"]:
+        for text in entry["notes"]:
+            yield line(("yellow", f"            {entry['content']}: {text}"))
+        if entry.get("untrained_pieces"):
+            pieces = some(entry["untrained_pieces"])
+            yield line(("yellow", f"            {entry['content']}: rows of pieces that look never trained: {pieces}"))
 
 
 def _token_table(entries: list[Document], shown: int) -> Table:

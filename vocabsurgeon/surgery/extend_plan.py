@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vocabsurgeon.surgery.codec import encode
-from vocabsurgeon.surgery.norms import TokenNorm, token_norms
+from vocabsurgeon.surgery.norms import TokenNorm, token_norms, untrained_rows
 from vocabsurgeon.surgery.plan import Plan
 from vocabsurgeon.surgery.prove import Proof
 from vocabsurgeon.surgery.report import OperationReport
@@ -77,12 +77,21 @@ class ExtendReport(OperationReport):
     """The report of `extend`."""
 
     norms: tuple[TokenNorm, ...] = ()
+    untrained: tuple[int, ...] = ()
+    """Pieces whose rows look never trained."""
 
     def _details(self) -> dict[str, Any]:
         plan = self.plan
         assert isinstance(plan, ExtendPlan)
         norms = {norm.id: norm.to_dict() for norm in self.norms}
-        tokens = [{**plan.token_json(token), **norms.get(token.id, {})} for token in plan.tokens]
+        tokens = [
+            {
+                **plan.token_json(token),
+                **norms.get(token.id, {}),
+                "untrained_pieces": [piece for piece in token.pieces if piece in self.untrained],
+            }
+            for token in plan.tokens
+        ]
         return {"tokens": tokens, **plan.counts.to_dict()}
 
 
@@ -95,4 +104,9 @@ def extend_report(
     if after is not None and plan.tokens:
         ids = [token.id for token in plan.tokens if token.id < plan.counts.after]
         norms = token_norms(after.source, after.tables, plan.counts.before, ids)
-    return ExtendReport(plan, before, after, proof, source, out, norms)
+    return ExtendReport(plan, before, after, proof, source, out, norms, _untrained(plan, before))
+
+
+def _untrained(plan: ExtendPlan, before: Description) -> tuple[int, ...]:
+    pieces = sorted({piece for token in plan.tokens for piece in token.pieces if piece < plan.counts.before})
+    return untrained_rows(before.source.rows(before.tables.main.key), pieces)

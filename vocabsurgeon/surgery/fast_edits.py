@@ -1,11 +1,12 @@
-"""The edits to tokenizer.json: its `added_tokens`, and `model.vocab` and the post-processor only where they must follow."""
+"""The edits to tokenizer.json: its `added_tokens`; other parts of it only where they must follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vocabsurgeon.checkpoint.json_text import JsonText
+from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.surgery.post_processors import with_roles, with_token_renamed
 from vocabsurgeon.surgery.tokens import AssignedToken, Assignment
 
@@ -16,18 +17,21 @@ _VOCAB = ("model", "vocab")
 
 def edited_fast(document: JsonText, assignment: Assignment) -> JsonText:
     """tokenizer.json with the tokens of `assignment`; its merges and everything else keep their bytes."""
+    files = assignment.files
+    if files is None:
+        return document
     entries = document.read(("added_tokens",))
     places = {entry["content"]: place for place, entry in enumerate(entries or [])}
     for token in assignment.tokens:
         if token.status == "replaced":
-            document = _with_replaced(document, token, places)
+            document = _with_replaced(document, token, places, files)
     order = tuple(entries[-1]) if entries else _FIELDS
     new = [_entry(token, order) for token in _new_entries(assignment, places)]
     document = document.extend(("added_tokens",), new) if entries is not None else document.set(("added_tokens",), new)
     if assignment.in_model:
         ids = {token.content: token.id for token in assignment.tokens}
         document = document.update(_VOCAB, {content: ids[content] for content in assignment.in_model})
-    return _with_roles(document, assignment)
+    return _with_roles(document, assignment, files.roles)
 
 
 def _new_entries(assignment: Assignment, places: dict[str, int]) -> Iterator[AssignedToken]:
@@ -55,14 +59,14 @@ def flags_of(token: AssignedToken) -> dict[str, bool]:
     }
 
 
-def _with_replaced(document: JsonText, token: AssignedToken, places: dict[str, int]) -> JsonText:
+def _with_replaced(document: JsonText, token: AssignedToken, places: dict[str, int], files: TokenizerFiles) -> JsonText:
     old = str(token.request.replaces)
     if old in places:
         path = ("added_tokens", places[old])
         held = document.read(path)
         for key, value in {"content": token.content, **flags_of(token)}.items():
             document = document if held.get(key) == value else document.set((*path, key), value)
-    document = _with_renamed_entry(document, old, token)
+    document = _with_renamed_entry(document, old, token, files)
     if document.read(("model", "unk_token")) == old:
         document = document.set(("model", "unk_token"), token.content)
     if document.read(("padding", "pad_token")) == old:
@@ -70,17 +74,18 @@ def _with_replaced(document: JsonText, token: AssignedToken, places: dict[str, i
     return with_token_renamed(document, old, token.content)
 
 
-def _with_renamed_entry(document: JsonText, old: str, token: AssignedToken) -> JsonText:
-    if isinstance(document.read((*_VOCAB, token.id)), list):  # a Unigram model: pieces by position
-        path = (*_VOCAB, token.id, 0)
-        return document.set(path, token.content) if document.read(path) == old else document
-    return document.rename((*_VOCAB, old), token.content) if document.has((*_VOCAB, old)) else document
+def _with_renamed_entry(document: JsonText, old: str, token: AssignedToken, files: TokenizerFiles) -> JsonText:
+    if old not in files.vocabulary:
+        return document
+    if files.model_type == "Unigram":  # a list: the id is the position
+        return document.set((*_VOCAB, token.id, 0), token.content)
+    return document.rename((*_VOCAB, old), token.content)
 
 
-def _with_roles(document: JsonText, assignment: Assignment) -> JsonText:
-    if not assignment.roles or assignment.files is None:
+def _with_roles(document: JsonText, assignment: Assignment, before: Mapping[str, str]) -> JsonText:
+    if not assignment.roles:
         return document
     ids = assignment.role_ids
     if "pad" in ids and isinstance(document.read(("padding",)), dict):
         document = document.update(("padding",), {"pad_id": ids["pad"], "pad_token": assignment.roles["pad"]})
-    return with_roles(document, assignment.files.roles, assignment.roles, ids)
+    return with_roles(document, before, assignment.roles, ids)

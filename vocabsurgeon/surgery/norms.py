@@ -16,6 +16,10 @@ SAMPLE = 2048
 """Old rows that a percentile is taken among, evenly spaced: all of a table would cost more than the edit itself."""
 
 
+UNTRAINED = 0.1
+"""A row shorter than this share of the sample's median looks never trained: a heuristic, told and never acted on."""
+
+
 @dataclass(frozen=True)
 class TokenNorm:
     """Euclidean norms of one token's rows, and the share (0 to 100) of sampled old rows that are shorter."""
@@ -43,6 +47,16 @@ def token_norms(folder: Checkpoint, tables: Tables, old_rows: int, ids: Sequence
     return tuple(
         TokenNorm(number, *first[place], *(head[place] if head else (None, None))) for place, number in enumerate(ids)
     )
+
+
+def untrained_rows(table: TableReader, ids: Sequence[int]) -> tuple[int, ...]:
+    """Those of the rows `ids` that look never trained beside evenly spaced rows of `table`."""
+    if not ids:
+        return ()
+    rows = table.shape[0]
+    median = float(np.median(_norms(table, range(0, rows, max(1, rows // SAMPLE)))))
+    short = _norms(table, ids) < UNTRAINED * median
+    return tuple(number for number, is_short in zip(ids, short, strict=True) if is_short)
 
 
 def _measure(table: TableReader, old_rows: int, ids: Sequence[int]) -> list[tuple[float, float]]:

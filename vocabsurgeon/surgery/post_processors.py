@@ -27,15 +27,16 @@ def with_roles(
 ) -> JsonText:
     """The new holders of bos, cls and sep where the post-processor puts the old ones; other roles leave it as it is.
 
-    `before`: the old holders. A template token that another of these roles holds too stays, unless that role moves along.
+    `before`: the old holders. A template token that another of these roles holds stays unless that role moves along.
     """
     for path, node in _nodes(document):
         for role in [role for role in _PAIRS if role in roles and isinstance(node.get(role), list)]:
             document = document.set((*path, role, 0), roles[role]).set((*path, role, 1), ids[role])
-        for role in [role for role in _TEMPLATE_ROLES if role in roles and role in before]:
-            sharing = [other for other in _TEMPLATE_ROLES if before.get(other) == before[role]]
+        moved = {before[role]: role for role in _TEMPLATE_ROLES if role in roles and role in before}
+        for old, role in moved.items():
+            sharing = [other for other in _TEMPLATE_ROLES if before.get(other) == old]
             if all(roles.get(other) == roles[role] for other in sharing):
-                document = _in_template(document, path, node, before[role], roles[role], ids[role])
+                document = _in_template(document, path, document.read(path), old, roles[role], ids[role])
     return document
 
 

@@ -1,4 +1,4 @@
-"""Whether a tokenizer still does to old text what it did: a sample is compared id by id, and every old id by its token."""
+"""Whether a tokenizer still does to old text what it did, and what each new token is to it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Finding:
 def compare_tokenizers(
     before: Baseline | TokenizedFolder, after: TokenizedFolder, new: Sequence[AssignedToken] = ()
 ) -> tuple[Finding, ...]:
-    """What is wrong with the tokenizer in `after`; empty where all is kept and each of `new` is one id wherever it stands.
+    """What is wrong with the tokenizer in `after`: empty where all is kept and each of `new` is one id anywhere.
 
-    Old text is the built-in sample and the source's special tokens in and between words, as far as it holds no new token.
+    Old text: the built-in sample, and the source's special tokens in and between words, where no new token is.
     Raises `TokenizerError` where a tokenizer cannot be read or loaded.
     """
     if not isinstance(before, Baseline):
@@ -140,7 +140,12 @@ def _new_tokens(loaded: LoadedTokenizer, new: Sequence[AssignedToken]) -> Iterat
             if loaded.ids(text).count(token.id) != 1:
                 yield Finding("new-token", f"{text!r} does not hold {token.content!r} as one id")
         swapped = token.content.swapcase()
-        if not token.request.normalized and token.content not in swapped and token.id in loaded.ids(swapped):
+        if (
+            token.status == "added"
+            and not token.request.normalized
+            and token.content not in swapped
+            and token.id in loaded.ids(swapped)
+        ):
             yield Finding("new-token", f"{swapped!r} is read as {token.content!r}")
 
 

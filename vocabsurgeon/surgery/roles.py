@@ -1,4 +1,4 @@
-"""Roles written as ids: config.json at every level, and generation_config.json. Their tokens are `tokenizer_edits`' part."""
+"""Roles as ids, in config.json at every level and generation_config.json. Their tokens are `tokenizer_edits`' part."""
 
 from __future__ import annotations
 

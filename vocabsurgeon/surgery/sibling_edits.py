@@ -58,7 +58,7 @@ def _decoder_entry(token: AssignedToken) -> dict[str, Any]:
 
 
 def _renamed(document: JsonText, assignment: Assignment) -> JsonText:
-    """A replaced token under its new name in the roles and named tokens, and in the lists, or off them if not special."""
+    """A replaced token under its new name in roles and lists; off the lists if the new one is not special."""
     for token in assignment.tokens:
         if token.status != "replaced":
             continue

@@ -56,7 +56,7 @@ def check_requests(requests: Sequence[TokenRequest]) -> None:
 
 
 def check_content(content: str) -> None:
-    """Raises `UsageError` where `content` can be no token: empty, invisible, too long, or holding control characters."""
+    """Raises `UsageError` where `content` can be no token: empty, invisible, too long, with control characters."""
     where = _shown(content)
     if not content:
         raise UsageError("a token cannot be empty", where="''")

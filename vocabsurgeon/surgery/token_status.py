@@ -67,6 +67,8 @@ def _status(files: TokenizerFiles, loaded: LoadedTokenizer, request: TokenReques
         return _replaced(files, loaded, request.content, request.replaces)
     if any(token.content == request.content for token in files.added):
         return "exists"
+    if request.content in files.specials.contents and request.content in files.vocabulary:
+        return "exists"  # transformers makes it an added token on loading
     if request.content not in files.vocabulary:
         return "added"
     return "promoted" if promote else _ordinary(files, request.content)
@@ -95,7 +97,7 @@ def _ordinary(files: TokenizerFiles, content: str) -> TokenRefusal:
     if words:
         evidence += (f"words that hold it, such as {', '.join(map(repr, words))}, would be split anew",)
     return TokenRefusal(
-        f"{content!r} is an ordinary vocabulary entry: as an added token it would be cut out of each word that holds it",
+        f"{content!r} is an ordinary vocabulary entry: as an added token it would be cut out of other words",
         content,
         evidence,
         "give --promote if that is wanted, or another spelling",
@@ -120,8 +122,8 @@ def _notes(
 ) -> Iterator[str]:
     content = request.content
     if status == "exists":
-        held = next(token for token in files.added if token.content == content)
-        if held.special != request.special:
+        held = next((token for token in files.added if token.content == content), None)
+        if held is not None and held.special != request.special:
             yield f"exists as {'a special' if held.special else 'an ordinary added'} token and stays one"
         return
     for role in [role for role, holder in files.roles.items() if holder == request.replaces]:

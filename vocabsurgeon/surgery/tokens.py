@@ -88,7 +88,7 @@ def assign(
     check_requests(requests)
     if not requests and not roles:
         return Assignment(files)
-    ready = _ready(folder, files, requests)
+    ready = _ready(folder, files)
     if isinstance(ready, TokenRefusal):
         return ready
     loaded = LoadedTokenizer(ready.documents[FAST].raw)
@@ -96,7 +96,7 @@ def assign(
     decisions = decide(ready, loaded, requests, wanted, promote=promote)
     if isinstance(decisions, TokenRefusal):
         return decisions
-    in_model = tokens_in_model(ready, decisions)
+    in_model = _nameless(ready, decisions) or tokens_in_model(ready, decisions)
     if isinstance(in_model, TokenRefusal):
         return in_model
     tokens = tuple(_assigned(decision, loaded, ready.unknown_id) for decision in decisions)
@@ -104,9 +104,7 @@ def assign(
     return Assignment(ready, tokens, wanted, in_model, baseline(ready, loaded), notes, _texts_of_added(ready, loaded))
 
 
-def _ready(
-    folder: RootedFolder, files: TokenizerFiles | None, requests: Sequence[TokenRequest]
-) -> TokenizerFiles | TokenRefusal:
+def _ready(folder: RootedFolder, files: TokenizerFiles | None) -> TokenizerFiles | TokenRefusal:
     """The files with a tokenizer.json and ids that can be trusted."""
     if files is None:
         hint = "copy the tokenizer's files into the checkpoint's folder"
@@ -116,16 +114,17 @@ def _ready(
         return ready
     if ready.faults:
         raise TokenizerError(ready.faults[0], hint="repair the tokenizer first")
-    asked = {request.content for request in requests}
-    for content in ready.specials.contents:
-        if content not in ready.token_to_id and content not in asked:
-            return TokenRefusal(
-                f"{content!r} is named as a special token but has no id: readers hand it the next free one, "
-                "which a new token would take",
-                content,
-                hint=f"add it in the same run (--token {content!r})",
-            )
     return ready
+
+
+def _nameless(files: TokenizerFiles, decisions: Sequence[Decision]) -> TokenRefusal | None:
+    """Readers give a special token without an id the next free one, which a new token would take."""
+    added = {decision.request.content for decision in decisions if decision.status == "added"}
+    for content in files.specials.contents if added else ():
+        if content not in files.token_to_id and content not in added:
+            reason = f"{content!r} is named as a special token but has no id: readers give it the one a new token takes"
+            return TokenRefusal(reason, content, hint=f"add it in the same run (--token {content!r})")
+    return None
 
 
 def _assigned(decision: Decision, loaded: LoadedTokenizer, unknown: int | None) -> AssignedToken:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vocabsurgeon.checkpoint.added_tokens import counted_ids
+from vocabsurgeon.checkpoint.added_tokens import counted_ids, reading_orders
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
-from vocabsurgeon.checkpoint.vocabulary_files import FAST
+from vocabsurgeon.checkpoint.vocabulary_files import FAST, model_size
 from vocabsurgeon.surgery.token_refusal import TokenRefusal
 from vocabsurgeon.surgery.token_status import Decision
 
@@ -25,7 +25,8 @@ def tokens_in_model(files: TokenizerFiles, decisions: Sequence[Decision]) -> tup
         return tuple(entries)
     first = added[0].request.content if added else None
     return TokenRefusal(
-        "the tokenizer's ids have holes, and no edit of its files makes every reader give the new tokens the next ids",
+        "the tokenizer's ids have holes or its files list different tokens, and no edit of them makes every reader "
+        "give the new tokens the next ids",
         first,
         (f"highest id {files.max_id}, {files.count} ids, {len(files.vocabulary)} of them in the model's vocabulary",),
         "fill the holes with placeholder tokens first",
@@ -33,16 +34,15 @@ def tokens_in_model(files: TokenizerFiles, decisions: Sequence[Decision]) -> tup
 
 
 def _counted_right(files: TokenizerFiles, decisions: Sequence[Decision], entries: dict[str, int]) -> bool:
-    vocabulary = {**files.vocabulary, **entries}
-    renamed = {decision.request.replaces: decision.request.content for decision in decisions}
-    wanted = {token.content: token.id for token in files.added}
-    contents = [entry["content"] for entry in files.documents[FAST].read(("added_tokens",)) or ()]
-    for old, new in renamed.items():
-        if old is not None and old in vocabulary:
-            vocabulary[new] = vocabulary.pop(old)
-    contents = [renamed.get(content, content) for content in contents]
-    missing = [decision.request.content for decision in decisions if decision.request.content not in contents]
-    wanted = {renamed.get(content, content): number for content, number in wanted.items()}
-    wanted |= {decision.request.content: decision.id for decision in decisions}
-    counted = counted_ids(vocabulary, [*contents, *missing])
-    return all(ids == {wanted[content]} for content, ids in counted.items())
+    """Whether each reader of the files counts every old and new id as declared, with `entries` in the vocabulary."""
+    renamed = {item.request.replaces: item.request.content for item in decisions if item.request.replaces is not None}
+    vocabulary = {**{renamed.get(token, token): number for token, number in files.vocabulary.items()}, **entries}
+    wanted = {renamed.get(token.content, token.content): token.id for token in files.added}
+    wanted |= {item.request.content: item.id for item in decisions}
+    size = model_size(files.documents[FAST], files.vocabulary) + len(entries)
+    new = [item.request.content for item in decisions if item.status != "exists"]
+    for contents in reading_orders(files.documents).values():
+        counted = counted_ids(vocabulary, size, [*(renamed.get(content, content) for content in contents), *new])
+        if any(ids != {wanted[content]} for content, ids in counted.items()):
+            return False
+    return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vocabsurgeon.checkpoint.fingerprint import fingerprint
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -67,12 +68,12 @@ def verify(
 ) -> VerifyReport:
     """Prove AFTER against BEFORE.
 
-    Promises come from AFTER's `vocabsurgeon.json`; without one, or with `expect` (`tied` or `untied`), the defaults
-    hold: old ids, old rows, untouched tensors kept, and the tie state kept or as expected. Raises `CheckpointError`
+    Promises come from AFTER's `vocabsurgeon.json` where that was made from BEFORE; else, or with `expect` (`tied` or
+    `untied`), the defaults hold: old ids, old rows, untouched tensors kept, the tie state kept or as expected. Raises `CheckpointError`
     where either folder cannot be read, `ConfigError` where the record is not one of ours.
     """
     old, new = describe(Checkpoint.open(before)), describe(Checkpoint.open(after))
-    recorded = None if expect else _recorded(new.source)
+    recorded = None if expect else _recorded(old.source, new.source)
     promises = recorded if recorded is not None else default_promises(old, new, expect)
     proof = prove(old.source, new.source.root, promises, progress)
     origin = f"{RECORD} of {after}" if recorded is not None else "the defaults"
@@ -91,15 +92,18 @@ def default_promises(before: Description, after: Description, expect: str | None
     )
 
 
-def _recorded(after: Checkpoint) -> tuple[Promise, ...] | None:
+def _recorded(before: Checkpoint, after: Checkpoint) -> tuple[Promise, ...] | None:
     if not after.has(RECORD):
         return None
     try:
         document = json.loads(after.read_text(RECORD))
     except (ValueError, RecursionError) as error:
         raise ConfigError("is not valid JSON", where=RECORD, hint="remove it to check the defaults") from error
-    entries = document.get("promises") if isinstance(document, dict) else None
-    if not isinstance(entries, list) or not entries:
+    document = document if isinstance(document, dict) else {}
+    entries, made_from = document.get("promises"), document.get("source_fingerprint")
+    if not isinstance(entries, list) or not entries or not isinstance(made_from, dict):
+        return None
+    if made_from.get("sha256") != fingerprint(before)["sha256"]:
         return None
     return tuple(decode(entry, PROMISES, RECORD) for entry in entries)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from vocabsurgeon.checkpoint.header import TensorInfo
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -72,8 +73,9 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
     prefix = family.base_model_prefix if family else ""
     inputs = [input_key] if input_key else [family.input_key] if family else list(known_input_keys())
     outputs = [output_key] if output_key else _outputs(family, architecture)
-    found_input = _first(source, inputs, prefix) or _first(source, known_input_keys(), prefix)
-    found_output = _first(source, outputs, "") if outputs else None
+    also = family.also if family else {}
+    found_input = _first(source, inputs, prefix, also) or _first(source, known_input_keys(), prefix)
+    found_output = _first(source, outputs, "", also) if outputs else None
     if found_input is None and found_output is None:
         raise CheckpointError(
             f"no vocabulary table found (model_type {model_type!r}, architecture {architecture!r})",
@@ -102,12 +104,15 @@ def _outputs(family: Family | None, architecture: str | None) -> list[str]:
     return list(known_output_keys())
 
 
-def _first(source: Checkpoint, keys: Iterable[str], prefix: str) -> str | None:
-    """The first of `keys` that is stored, with or without the base model's prefix."""
+def _first(
+    source: Checkpoint, keys: Iterable[str], prefix: str, also: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> str | None:
+    """The first of `keys` that is stored, as such, under another of its names, or with or without the base prefix."""
     for key in keys:
-        for name in _spellings(key, prefix):
-            if name in source.tensors:
-                return name
+        for name in (key, *also.get(key, ())):
+            for spelling in _spellings(name, prefix):
+                if spelling in source.tensors:
+                    return spelling
     return None
 
 
@@ -135,7 +140,7 @@ def _others(source: Checkpoint, family: Family | None, prefix: str) -> tuple[Tab
         Table(role, key, source.tensors[key], tensor.axis)
         for role, tensors in _by_role(family).items()
         for tensor in tensors
-        if (key := _first(source, [tensor.key], prefix)) is not None
+        if (key := _first(source, [tensor.key], prefix, family.also)) is not None
     )
 
 

@@ -74,10 +74,11 @@ def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
         return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, evidence)
     equal = _equal(source, tables)
     apart = _apart(source, tables) if compare and equal is False else None
-    state = _state(tables, declared.value, equal)
+    tied = _counts_as_tied(declared.value, tables, equal)
+    state = _state(tables, tied, equal)
     duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
     evidence = (*declared.evidence, *_stored(tables), *_measured(equal, apart))
-    return Tie(state, declared.value, EFFECTIVE[state], equal, apart, duplicate, evidence)
+    return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, evidence)
 
 
 def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
@@ -96,13 +97,22 @@ def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
 
 def _obeyed(flags: Mapping[tuple[str, ...], bool], family: Family | None) -> bool | None:
     """The stated value at the level the class reads, None where that level is silent."""
-    root, nested = flags.get(()), [value for path, value in flags.items() if path and "vision" not in path[-1]]
-    level = family.tie_level if family else "root"
-    if level == "text" and nested:
-        return nested[0]
-    if level == "either" and nested:
-        return bool(root) or any(nested)
+    root, level = flags.get(()), family.tie_level if family else "root"
+    below = flags.get(family.nested) if family and family.nested else None
+    if level == "text":
+        return below
+    stated = [value for value in (root, below) if value is not None]
+    if level in ("either", "both") and stated:
+        return any(stated) if level == "either" else all(stated)
     return root
+
+
+def _counts_as_tied(declared: bool, tables: Tables, equal: bool | None) -> bool:
+    """A class that forces the flag overrules the file, except that two different stored tables stay two."""
+    forced = tables.family.tie_forced if tables.family else None
+    if forced and equal is False:
+        return declared
+    return declared if forced is None else forced
 
 
 def _state(tables: Tables, declared: bool, equal: bool | None) -> TieState:

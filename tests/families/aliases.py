@@ -1,0 +1,49 @@
+"""Names besides the saved one under which files hold a tensor: asked of the class's own load-time renaming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from tests.families.observe import Facts
+from tests.families.stored import loaded_name, renames
+from tests.families.subject import Subject
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Key = tuple[str, str]
+
+
+def aliases_of(observed: Mapping[Key, Facts]) -> dict[Key, dict[str, tuple[str, ...]]]:
+    """For each class, stored key → every name known from any class that it loads as the same tensor.
+
+    Names that differ by the base model's prefix alone are left out: every class accepts them.
+    """
+    names = sorted({name for facts in observed.values() for pair in facts.modules.items() for name in pair if "*" not in name})
+    found = {}
+    for key, facts in observed.items():
+        model = Subject.smallest(*key).model
+        if renames(model):
+            found[key] = _aliases(model, facts, names)
+    return found
+
+
+def _aliases(model: PreTrainedModel, facts: Facts, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    loaded = {name: loaded_name(model, name) for name in names}
+    return {
+        stored: tuple(_distinct(stored, [name for name in (module, *names) if loaded.get(name, module) == module], facts.prefix))
+        for stored, module in facts.modules.items()
+    }
+
+
+def _distinct(stored: str, names: Iterable[str], prefix: str) -> list[str]:
+    """`names` without `stored`, each once, spelled with the base model's prefix and without it counting as one."""
+    known = {_bare(stored, prefix): stored}
+    for name in names:
+        known.setdefault(_bare(name, prefix), name)
+    return list(known.values())[1:]
+
+
+def _bare(name: str, prefix: str) -> str:
+    return name.removeprefix(f"{prefix}.") if prefix else name

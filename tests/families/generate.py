@@ -1,0 +1,93 @@
+"""Writes families.json from transformers' own classes: `python -m tests.families.generate --write`; without it, compares.
+
+Every class is built on the meta device: no weights, no downloads, about two minutes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.families import builds
+from tests.families.aliases import aliases_of
+from tests.families.observe import Facts, NoVocabulary, observe
+from tests.families.rows import Key, Row, rows, text
+
+FAMILIES = Path(__file__).parents[2] / "vocabsurgeon" / "vocabulary" / "families.json"
+
+
+@dataclass
+class Observed:
+    """What building the classes showed."""
+
+    facts: dict[Key, Facts] = field(default_factory=dict)
+    unbuilt: dict[str, str] = field(default_factory=dict)
+    """`type/class` → why it could not be built here."""
+    without: set[str] = field(default_factory=set)
+    """Types none of whose classes has a vocabulary."""
+
+
+def generated(wanted: Callable[[str], bool] = lambda model_type: True) -> str:
+    """The text of families.json for the model types that are wanted."""
+    import transformers
+
+    observed = observed_classes(key for key in builds.classes() if wanted(key[0]))
+    return text(transformers.__version__, _rows(observed), observed.unbuilt, observed.without)
+
+
+def generated_rows(model_types: set[str]) -> list[Row]:
+    """The rows of those model types alone. Names that only other types gave away are missing from `also`."""
+    return _rows(observed_classes(key for key in builds.classes() if key[0] in model_types))
+
+
+def observed_classes(keys: Iterable[Key]) -> Observed:
+    """Build and observe each (model type, class name)."""
+    observed = Observed()
+    for key in keys:
+        try:
+            observed.facts[key] = observe(*key)
+        except NoVocabulary:
+            observed.without.add(key[0])
+        except Exception as error:  # whatever a class raises is the reason to write down
+            if _takes_this_config(*key):
+                observed.unbuilt["/".join(key)] = _one_line(error)
+    observed.without -= {model_type for model_type, _ in observed.facts}
+    return observed
+
+
+def _rows(observed: Observed) -> list[Row]:
+    return rows(observed.facts, aliases_of(observed.facts))
+
+
+def _takes_this_config(model_type: str, class_name: str) -> bool:
+    """An auto class maps some composite types to the class of their text model, whose own type has a row."""
+    try:
+        return issubclass(builds.config_class(model_type), builds.model_class(class_name).config_class)
+    except (AttributeError, ImportError):  # not exported, or a library is missing
+        return True
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file, or print what would change in it; 1 if anything would."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    new, old = generated(), FAMILIES.read_text() if FAMILIES.exists() else ""
+    if arguments == ["--write"]:
+        FAMILIES.write_text(new)
+        return 0
+    sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "committed", "generated", n=0))
+    return int(new != old)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

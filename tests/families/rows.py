@@ -1,0 +1,72 @@
+"""The observed facts as rows of families.json: one JSON object a line, what is usual left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.families.observe import Facts
+from tests.families.tying import Groups
+
+Row = dict[str, Any]
+Key = tuple[str, str]
+"""(model type, class name)."""
+
+
+def rows(observed: Mapping[Key, Facts], aliases: Mapping[Key, Mapping[str, tuple[str, ...]]]) -> list[Row]:
+    """One row for all classes of a type that share their facts, by type, the most telling class first."""
+    grouped: dict[str, Row] = {}
+    for (model_type, class_name), facts in observed.items():
+        row = _row(model_type, facts, aliases.get((model_type, class_name), {}))
+        kept = grouped.setdefault(json.dumps(row), row | {"classes": []})
+        kept["classes"].append(class_name)
+    return sorted(grouped.values(), key=lambda row: str(row["type"]))
+
+
+def text(version: str, table: list[Row], unbuilt: Mapping[str, str], without: Iterable[str]) -> str:
+    """families.json: every row a line, so that a new release of transformers shows as the lines it changes."""
+    lines = [
+        f'"transformers": {json.dumps(version)},',
+        '"rows": [',
+        ",\n".join(json.dumps(_ordered(row)) for row in table),
+        "],",
+        '"unbuilt": {',
+        ",\n".join(f"{json.dumps(name)}: {json.dumps(reason)}" for name, reason in sorted(unbuilt.items())),
+        "},",
+        f'"without_vocabulary": {json.dumps(sorted(without))}',
+    ]
+    return "{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _ordered(row: Row) -> Row:
+    return {"type": row["type"], "classes": row["classes"]} | row
+
+
+def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) -> Row:
+    rule, usual = facts.tying.rule, model_type.replace("-", "_")
+    row = {
+        "type": model_type,
+        "input": facts.input,
+        "output": facts.output,
+        "biases": dict(facts.biases),
+        "others": dict(facts.others),
+        "also": {key: list(names) for key, names in sorted(aliases.items()) if names},
+        "sizes": [] if facts.sizes == ("vocab_size",) else list(facts.sizes),
+        "tie": rule.level,
+        "nested": list(rule.nested),
+        "root_default": rule.root_default,
+        "nested_default": rule.nested_default,
+        "shared": [list(group) for group in facts.tying.shared],
+        "shared_if_tied": _if_tied(facts),
+        "prefix": facts.prefix,
+        "source": "" if facts.source == f"{usual}.modeling_{usual}" else facts.source,
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _if_tied(facts: Facts) -> list[list[str]]:
+    """Groups that tying adds, but for the pair of input table and head that every row implies."""
+    pair = sorted((facts.input, facts.output or ""))
+    added: Groups = tuple(group for group in facts.tying.shared_if_tied if group not in facts.tying.shared)
+    return [list(group) for group in added if list(group) != pair]

@@ -1,0 +1,110 @@
+"""Which parameters a class shares, and which flag of which config level it obeys. Observed, never read from source code."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.families.builds import Path
+from tests.families.subject import Subject
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+FLAG = "tie_word_embeddings"
+Groups = tuple[tuple[str, ...], ...]
+Flags = Mapping[Path, bool | None]
+"""What each level from the root to the text model's states, None where it is silent."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`level` is `root`, `nested`, `either`, `both` (root and nested), `always`, `never`, or empty without a head."""
+
+    level: str = ""
+    nested: Path = ()
+    """The nested level that is obeyed, where one is."""
+    root_default: bool = False
+    nested_default: bool = False
+    """What a level counts as where it is silent."""
+
+    def tells(self, flags: Flags) -> bool:
+        """Whether the head is shared where the levels state `flags`."""
+        root, nested = flags.get(()), flags.get(self.nested) if self.nested else None
+        root, nested = self.root_default if root is None else root, self.nested_default if nested is None else nested
+        said = {"never": False, "always": True, "root": root, "nested": nested}
+        return (said | {"either": root or nested, "both": root and nested})[self.level]
+
+
+@dataclass(frozen=True)
+class Tying:
+    """Which vocabulary tensors are one parameter, under stored names."""
+
+    rule: Rule
+    shared: Groups
+    """Whatever the flags say."""
+    shared_if_tied: Groups
+    """Where the tables are tied."""
+
+
+def observe_tying(subject: Subject, names: Mapping[str, str], head: str | None, text: Path) -> Tying:
+    """How `subject` ties its vocabulary tensors `names` (key in the module tree → stored key); `text` is the size's level.
+
+    Raises `ValueError` where no rule tells what was seen.
+    """
+    chain = [text[:depth] for depth in range(len(text) + 1)]
+    shared, if_tied = (_groups(subject.with_values({(*path, FLAG): flag for path in chain}), names) for flag in (False, True))
+    rule = Rule() if head is None else _rule(chain, _table(subject, chain, head, names))
+    return Tying(rule, shared, if_tied)
+
+
+def _groups(model: PreTrainedModel, names: Mapping[str, str]) -> Groups:
+    return tuple(sorted(tuple(sorted(names[key] for key in group)) for group in _shared(model, names) if len(group) > 1))
+
+
+def _shared(model: PreTrainedModel, keys: Iterable[str]) -> list[list[str]]:
+    """`keys` in groups of one parameter each: by identity, and by what the class will tie after loading."""
+    tensors = model.state_dict(keep_vars=True)
+    sources = getattr(model, "all_tied_weights_keys", None) or {}
+    groups: dict[int, list[str]] = {}
+    for key in keys:
+        if key in tensors:
+            groups.setdefault(id(tensors[sources.get(key, key)]), []).append(key)
+    return list(groups.values())
+
+
+def _table(subject: Subject, chain: list[Path], head: str, names: Mapping[str, str]) -> list[tuple[Flags, bool]]:
+    """Whether the head is shared, for each way in which a config.json may state the flags."""
+    known: dict[str, bool] = {}
+    table = []
+    for stated in itertools.product((None, False, True), repeat=len(chain)):
+        flags = dict(zip(chain, stated, strict=True))
+        values = {(*path, FLAG): flag for path, flag in flags.items() if flag is not None}
+        dump = subject.dump_with(values)
+        if dump not in known:
+            groups = _shared(subject.with_values(values), names)
+            known[dump] = any(head in group and len(group) > 1 for group in groups)
+        table.append((flags, known[dump]))
+    return table
+
+
+def _rule(chain: list[Path], table: list[tuple[Flags, bool]]) -> Rule:
+    """The simplest rule that tells every entry of `table`."""
+    for rule in _rules(chain):
+        if all(rule.tells(flags) == tied for flags, tied in table):
+            return rule
+    raise ValueError(f"no rule tells {table}")
+
+
+def _rules(chain: list[Path]) -> Iterator[Rule]:
+    yield Rule("never")
+    yield Rule("always")
+    for default in (False, True):
+        yield Rule("root", (), default)
+    for nested in reversed(chain[1:]):
+        for default in (False, True):
+            yield Rule("nested", nested, False, default)
+        for level, root, text in itertools.product(("either", "both"), (False, True), (False, True)):
+            yield Rule(level, nested, root, text)
