@@ -257,3 +257,8 @@ def test_merges_are_stepped_over() -> None:
     assert outline.read(("model", "n")) == 1
     assert outline.read(("after",)) == 2
     assert outline.read(("model", "merges")) == merges
+
+
+def test_an_empty_document_takes_the_line_ends_it_has() -> None:
+    assert JsonText.parse("{\r\n}\r\n", "x.json").set(("a",), [1]).text == '{\r\n  "a": [\r\n    1\r\n  ]\r\n}\r\n'
+    assert JsonText.parse("{}\n", "x.json").set(("a",), 1).text == '{\n  "a": 1\n}\n'

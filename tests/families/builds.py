@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from tests.families.recipes import AUTO_CLASSES, RECIPES
 
@@ -53,7 +54,7 @@ def smallest(model_type: str, cls: type[PreTrainedModel]) -> tuple[Json, PreTrai
 
     Raises whatever the class raises where even its default config cannot be built.
     """
-    recipe = RECIPES.get(model_type, {})
+    recipe = RECIPES.get(cls.__name__, RECIPES.get(model_type, {}))
     try:
         few = merged(_few_layers(config_of(model_type, recipe)), recipe)
         return few, build(model_type, cls, few)
@@ -71,7 +72,7 @@ def build(model_type: str, cls: type[PreTrainedModel], stated: Json) -> PreTrain
     """`cls` on the meta device: names and shapes, no memory."""
     import torch
 
-    with torch.device("meta"), _quiet():
+    with torch.device("meta"), _quiet(), _timm_towers_empty():
         return cls(config_of(model_type, stated))
 
 
@@ -120,6 +121,16 @@ def _few_layers(config: PreTrainedConfig) -> Json:
 def _quiet() -> Iterator[None]:
     """Some classes print at construction."""
     with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def _timm_towers_empty() -> Iterator[None]:
+    """Vision towers of the timm library have no vocabulary: an empty module stands for one, with or without timm installed."""
+    from transformers import PreTrainedModel
+    from transformers.models.timm_wrapper.modeling_timm_wrapper import TimmWrapperModel
+
+    with mock.patch.object(TimmWrapperModel, "__init__", PreTrainedModel.__init__):
         yield
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.models.tokenizers import KINDS, Folder, byte_level, folder, metaspace, word_level
+from vocabsurgeon.surgery.loaded_tokenizer import LoadedTokenizer
 from vocabsurgeon.surgery.regression import Finding, compare_tokenizers
 from vocabsurgeon.surgery.regression_sample import SAMPLE
 from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
@@ -121,3 +122,22 @@ def test_the_sample_has_what_tokenizers_trip_over() -> None:
     ):
         assert part in text
     assert all(SAMPLE)
+
+
+def test_a_token_that_brings_other_ids_along_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after, new = pair(tmp_path, word_level(10), TokenRequest("<x>"))
+    ids = LoadedTokenizer.ids
+    monkeypatch.setattr(LoadedTokenizer, "ids", lambda self, text: ids(self, text) + ((1,) if text == "<x>" else ()))
+    assert Finding("new-token", "'<x>' alone gives [10, 1], not its id") in compare_tokenizers(before, after, new)
+
+
+def test_a_token_that_a_normalizer_lets_other_text_reach_is_found(tmp_path: Path) -> None:
+    built = word_level(ids=(0, 1, 2, 4))
+    built.normalizer = normalizers.Lowercase()
+    before, after, new = pair(tmp_path, built, TokenRequest("zz"))
+    assert compare_tokenizers(before, after, new) == (Finding("new-token", "'ZZ' is read as 'zz'"),)
+
+
+def test_a_normalized_token_that_needs_a_space_before_it_is_found(tmp_path: Path) -> None:
+    before, after, new = pair(tmp_path, metaspace(), TokenRequest("<x>", normalized=True))
+    assert checks(compare_tokenizers(before, after, new)) == {"new-token"}

@@ -215,6 +215,14 @@ def test_replace_of_an_entry_of_the_models_vocabulary(tmp_path: Path, kind: str)
     assert loaded.get_vocab_size() == KINDS[kind]().get_vocab_size()
 
 
+def test_replace_of_the_unknown_token_keeps_it_the_unknown_token(tmp_path: Path) -> None:
+    place = folder(tmp_path / "a", metaspace(), tokenizer_config={"unk_token": "<unk>"})
+    result = extended(place, tmp_path / "b", TokenRequest("<new>", replaces="<unk>"))
+    assert result.tokenizer is not None
+    assert result.tokenizer.unknown_id == 0
+    assert roles_of(result) == {"unk_token": "<new>"}
+
+
 def test_promote_makes_an_entry_an_added_token(tmp_path: Path) -> None:
     place = folder(tmp_path / "a", byte_level())
     result = extended(place, tmp_path / "b", TokenRequest("other"), promote=True)
@@ -314,9 +322,10 @@ def test_case_16_an_id_behind_a_hole_is_what_every_reader_gives(tmp_path: Path) 
     assert loaded("w4 <x> <y>").input_ids == [4, 5, 6]
 
 
-def test_case_16_holes_that_cannot_be_settled_are_refused(tmp_path: Path) -> None:
+def test_case_16_ids_that_no_edit_can_settle_are_refused(tmp_path: Path) -> None:
     built = unigram()
-    place = folder(tmp_path, built, tokenizer_config={"added_tokens_decoder": {"500": {"content": "<far>"}}})
+    built.add_special_tokens(["<far>"])
+    place = folder(tmp_path, built, tokenizer_config={"added_tokens_decoder": {}})
     refusal = assign(place, place.tokenizer, [TokenRequest("<x>")])
     assert isinstance(refusal, TokenRefusal)
     assert "holes" in refusal.reason

@@ -63,7 +63,7 @@ def counted_ids(vocabulary: Mapping[str, int], size: int, contents: Sequence[str
 
     `size` is the model's own count of its entries. The library ignores the declared ids: a content in the model's
     vocabulary has its id there, any other gets the next number. Up to 0.22 that is one more than the highest added id
-    so far, or `size`; from 0.23 on (seen on 0.23.3) numbers are handed out from `size` on, whatever ids the others have.
+    so far, or `size`; from 0.23 on (seen on 0.23.3) numbers run from `size` on, whatever ids the others have.
     """
     ids: dict[str, set[int]] = {}
     highest, upcoming = -1, size

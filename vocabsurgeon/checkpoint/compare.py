@@ -65,10 +65,11 @@ def distance(first: TableReader, second: TableReader) -> Distance:
         stop = min(start + step, rows)
         a, b = first.block(start, stop), second.block(start, stop)
         same = _same_bits(a, b)
-        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
         equal += int(same.sum())
-        largest = max(largest, _largest_gap(wide_a, wide_b))
-        cosines += float(np.where(same, 1.0, _cosines(wide_a, wide_b)).sum())
+        with np.errstate(all="ignore"):  # files hold infinities and NaNs, signaling ones too
+            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+            largest = max(largest, _largest_gap(wide_a, wide_b))
+            cosines += float(np.where(same, 1.0, _cosines(wide_a, wide_b)).sum())
     return Distance(largest, cosines / rows if rows else 1.0, equal, rows)
 
 
@@ -99,15 +100,13 @@ def _same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[A
 
 
 def _largest_gap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.abs(a - b)
+    gap = np.abs(a - b)
     return float(np.max(gap, initial=0.0, where=np.isfinite(gap)))
 
 
 def _cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Cosine of each pair of rows; 1 where both are zero, 0 where one is or where it is not a finite number."""
-    with np.errstate(all="ignore"):
-        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        cosines = np.einsum("ij,ij->i", a, b) / norms
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosines = np.einsum("ij,ij->i", a, b) / norms
     both_zero = ~a.any(axis=1) & ~b.any(axis=1)
     return np.where(both_zero, 1.0, np.where(np.isfinite(cosines), cosines, 0.0))

@@ -18,7 +18,11 @@ class RowEvaluator:
         self._means: dict[tuple[tuple[int, int], ...], np.ndarray[Any, Any]] = {}
 
     def row(self, expression: RowExpression, number: int) -> np.ndarray[Any, Any]:
-        """The row `[width]` in the stored dtype for position `number` of the result."""
+        """The row `[width]` in the stored dtype for position `number` of the result. Bits that are no number are kept."""
+        with np.errstate(all="ignore"):  # numpy warns where a file holds a signaling NaN
+            return self._row(expression, number)
+
+    def _row(self, expression: RowExpression, number: int) -> np.ndarray[Any, Any]:
         width = self.table.shape[1]
         if isinstance(expression, CopyOf):
             row: np.ndarray[Any, Any] = self.table.take([expression.id])[0]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vocabsurgeon.checkpoint.added_tokens import ADDED
 from vocabsurgeon.checkpoint.edits import WriteFile
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP
-from vocabsurgeon.checkpoint.tokenizer import ADDED
 from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder
 from vocabsurgeon.surgery.fast_edits import edited_fast
 from vocabsurgeon.surgery.roles import GENERATION, generation_config
