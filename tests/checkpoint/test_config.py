@@ -49,7 +49,9 @@ def test_number_that_is_no_whole_number_is_an_error(value: Any) -> None:
         _config(vocab_size=value).numbers("vocab_size")
 
 
-@pytest.mark.parametrize(("root", "name"), [({}, None), ({"architectures": []}, None), ({"architectures": ["A", "B"]}, "A")])
+@pytest.mark.parametrize(
+    ("root", "name"), [({}, None), ({"architectures": []}, None), ({"architectures": ["A", "B"]}, "A")]
+)
 def test_architecture_is_the_first_named(root: dict[str, Any], name: str | None) -> None:
     assert _config(**root).architecture == name
 

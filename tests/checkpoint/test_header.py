@@ -102,9 +102,8 @@ _ENTRIES = st.fixed_dictionaries(
         "more": _JSON,
     },
 )
-_HEADERS = (
-    st.dictionaries(st.sampled_from(["a", "b", "__metadata__", "\ud800"]), _ENTRIES | _JSON, max_size=3)
-    .map(lambda document: json.dumps(document).encode())
+_HEADERS = st.dictionaries(st.sampled_from(["a", "b", "__metadata__", "\ud800"]), _ENTRIES | _JSON, max_size=3).map(
+    lambda document: json.dumps(document).encode()
 )
 
 

@@ -208,7 +208,11 @@ def test_any_edits_of_any_checkpoint_give_what_numpy_gives(case: Case) -> None:
         source, out = Path(folder, "source"), Path(folder, "out")
         checkpoint(source, *case.shards)
         for number, (tensors, order) in enumerate(zip(case.shards, case.data_orders, strict=True), 1):
-            name = f"model-{number:05}-of-{len(case.shards):05}.safetensors" if len(case.shards) > 1 else "model.safetensors"
+            name = (
+                f"model-{number:05}-of-{len(case.shards):05}.safetensors"
+                if len(case.shards) > 1
+                else "model.safetensors"
+            )
             (source / name).write_bytes(weights_file(tensors, {"format": "pt"}, order))
         out.mkdir()
         write(Checkpoint.open(source), case.edits, (), out, link=case.link)

@@ -31,7 +31,9 @@ def test_block_and_take_hold_the_stored_bits(tmp_path: Path, dtype: str) -> None
     assert reader.take([6, 0, 6]).tobytes() == expected[[6, 0, 6]].tobytes()
 
 
-@pytest.mark.parametrize(("shape", "axis", "flat"), [((1, 6), 1, (6, 1)), ((2, 6, 3), 1, (6, 6)), ((2, 3, 4), 2, (4, 6))])
+@pytest.mark.parametrize(
+    ("shape", "axis", "flat"), [((1, 6), 1, (6, 1)), ((2, 6, 3), 1, (6, 6)), ((2, 3, 4), 2, (4, 6))]
+)
 def test_another_axis_is_seen_as_rows(tmp_path: Path, shape: tuple[int, ...], axis: int, flat: tuple[int, int]) -> None:
     tensor = random_tensor("BF16", shape)
     reader, expected = _reader(tmp_path, tensor, axis), np.moveaxis(tensor.array(), axis, 0).reshape(flat)

@@ -204,7 +204,9 @@ def test_permissions_are_those_of_new_files(single: Checkpoint, out: Path, mask:
     assert modes == {0o640} and (out / "new").stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize("error", [None, OSError(38, "Function not implemented"), OSError(95, "Operation not supported")])
+@pytest.mark.parametrize(
+    "error", [None, OSError(38, "Function not implemented"), OSError(95, "Operation not supported")]
+)
 def test_copying_works_where_the_kernel_does_not_copy(
     single: Checkpoint, out: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None
 ) -> None:
@@ -226,7 +228,9 @@ def test_copying_works_where_the_kernel_copies_and_writes_a_little_at_a_time(
     monkeypatch.setattr(os, "write", lambda target, data: write_once(target, bytes(data)[:5]))
     if hasattr(os, "copy_file_range"):
         copy = os.copy_file_range
-        monkeypatch.setattr(os, "copy_file_range", lambda a, b, n, offset_src: copy(a, b, min(n, 3), offset_src=offset_src))
+        monkeypatch.setattr(
+            os, "copy_file_range", lambda a, b, n, offset_src: copy(a, b, min(n, 3), offset_src=offset_src)
+        )
     write(single, (GROW,), (), out)
     assert stored(out)["n"] == NORM and stored(out)["t"].data.startswith(TABLE.data)
 

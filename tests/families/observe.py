@@ -51,6 +51,8 @@ class _Sizes:
     """Paths of config values that the input table or the head follows."""
     along: tuple[Path, ...]
     """Paths of values equal to the main one by default that only other tables follow."""
+    idle: tuple[Path, ...]
+    """Paths beside the main one of sizes equal to it by default that no tensor follows."""
 
 
 def observe(model_type: str, class_name: str) -> Facts:
@@ -90,7 +92,9 @@ def _tables(subject: Subject) -> tuple[str, str | None, _Sizes]:
     main.sort(key=lambda path: (source not in changed[path], len(path), path))
     values = _candidates(subject.model)
     along = [path for path in changed if path not in main and values[path] == values[main[0]]]
-    return source, head, _Sizes(tuple(main), tuple(along))
+    beside = (path for path in values if path not in changed and path[:-1] == main[0][:-1] and path[-1].endswith("vocab_size"))
+    idle = [path for path in beside if values[path] == values[main[0]]]
+    return source, head, _Sizes(tuple(main), tuple(along), tuple(idle))
 
 
 def _by_growth(model: PreTrainedModel, changed: Mapping[Path, set[str]]) -> tuple[str, str | None]:

@@ -19,6 +19,9 @@ AUTO_CLASSES = (
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 _COMPASS = {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}}
 
+COMPOSED = ("encoder-decoder", "rag", "speech-encoder-decoder", "vision-encoder-decoder", "vision-text-dual-encoder")
+"""Types that wrap two models of any type: their names are the inner models', so no row can hold for all."""
+
 FLAG_SPELLINGS = ("tie_embedding", "tie_embeddings", "tie_weights", "tie_lm_head", "share_input_output_embeddings")
 """Other names under which a config.json may state the tie flag; asked of every config class."""
 
@@ -48,6 +51,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "ministral": {"head_dim": 128},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "nemotron": {"num_key_value_heads": 8},
+    "perception_lm": {"vision_config": {"model_type": "timm_wrapper", "model_args": {"embed_dim": 64}}},
     "qwen3_omni_moe": {"talker_config": {"spatial_merge_size": 2, "text_config": {"shared_expert_intermediate_size": 64}}},
     "reformer": {"is_decoder": True},
     "ReformerForMaskedLM": {"is_decoder": False},

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.families.builds import Path
+from tests.families.builds import Path, config_of
+from tests.families.recipes import FLAG_SPELLINGS
 from tests.families.subject import Subject
 
 if TYPE_CHECKING:
@@ -21,21 +22,21 @@ Flags = Mapping[Path, bool | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """`level` is `root`, `nested`, `either`, `both` (root and nested), `always`, `never`, or empty without a head."""
+    """`level` is `root`, `text`, `either`, `both` (root and text), `always`, `never`, or empty without a head."""
 
     level: str = ""
-    nested: Path = ()
+    text: Path = ()
     """The nested level that is obeyed, where one is."""
     root_default: bool = False
-    nested_default: bool = False
+    text_default: bool = False
     """What a level counts as where it is silent."""
 
     def tells(self, flags: Flags) -> bool:
         """Whether the head is shared where the levels state `flags`."""
-        root, nested = flags.get(()), flags.get(self.nested) if self.nested else None
-        root, nested = self.root_default if root is None else root, self.nested_default if nested is None else nested
-        said = {"never": False, "always": True, "root": root, "nested": nested}
-        return (said | {"either": root or nested, "both": root and nested})[self.level]
+        root, text = flags.get(()), flags.get(self.text) if self.text else None
+        root, text = self.root_default if root is None else root, self.text_default if text is None else text
+        said = {"never": False, "always": True, "root": root, "text": text}
+        return (said | {"either": root or text, "both": root and text})[self.level]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Tying:
     """Which vocabulary tensors are one parameter, under stored names."""
 
     rule: Rule
+    spellings: tuple[str, ...]
+    """Other names under which the root of a config.json may state the flag; they overrule the usual one."""
     shared: Groups
     """Whatever the flags say."""
     shared_if_tied: Groups
@@ -57,7 +60,15 @@ def observe_tying(subject: Subject, names: Mapping[str, str], head: str | None, 
     chain = [text[:depth] for depth in range(len(text) + 1)]
     shared, if_tied = (_groups(subject.with_values({(*path, FLAG): flag for path in chain}), names) for flag in (False, True))
     rule = Rule() if head is None else _rule(chain, _table(subject, chain, head, names))
-    return Tying(rule, shared, if_tied)
+    return Tying(rule, _spellings(subject.model_type) if head else (), shared, if_tied)
+
+
+def _spellings(model_type: str) -> tuple[str, ...]:
+    def told(name: str) -> set[bool]:
+        configs = (config_of(model_type, {FLAG: not value, name: value}) for value in (False, True))
+        return {getattr(config, FLAG, None) is value for config, value in zip(configs, (False, True), strict=True)}
+
+    return tuple(name for name in FLAG_SPELLINGS if told(name) == {True})
 
 
 def _groups(model: PreTrainedModel, names: Mapping[str, str]) -> Groups:
@@ -103,8 +114,8 @@ def _rules(chain: list[Path]) -> Iterator[Rule]:
     yield Rule("always")
     for default in (False, True):
         yield Rule("root", (), default)
-    for nested in reversed(chain[1:]):
+    for path in reversed(chain[1:]):
         for default in (False, True):
-            yield Rule("nested", nested, False, default)
+            yield Rule("text", path, False, default)
         for level, root, text in itertools.product(("either", "both"), (False, True), (False, True)):
-            yield Rule(level, nested, root, text)
+            yield Rule(level, path, root, text)

@@ -62,7 +62,10 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "unknown dtype": (raw_file({"a": _entry("F31")}, b"abcd"), "unknown dtype 'F31'"),
     "dtype in lower case": (raw_file({"a": _entry("u8")}, b"abcd"), "unknown dtype"),
     "dtype of a megabyte": (raw_file({"a": _entry("F" * 1_000_000)}, b"abcd"), "unknown dtype"),
-    "dtype nested deep": (raw_file(b'{"a":{"dtype":%b,"shape":[],"data_offsets":[]}}' % (b"[" * 900 + b"]" * 900)), "dtype"),
+    "dtype nested deep": (
+        raw_file(b'{"a":{"dtype":%b,"shape":[],"data_offsets":[]}}' % (b"[" * 900 + b"]" * 900)),
+        "dtype",
+    ),
     "dtype that is an object": (raw_file({"a": _entry({"x": 1})}, b"abcd"), "unknown dtype"),
     "dtype with a line break": (raw_file({"a": _entry("U8\n\x1b[31m")}, b"abcd"), "unknown dtype"),
     "negative length": (raw_file({"a": _entry(shape=[-4])}, b"abcd"), "not lists of whole numbers"),
@@ -83,7 +86,10 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "three offsets": (raw_file({"a": _entry(offsets=[0, 4, 8])}, b"abcd"), "not lists of whole numbers"),
     "offsets beyond 64 bits": (raw_file({"a": _entry(offsets=[2**64, 2**64 + 4])}, b"abcd"), "not lists"),
     "offsets that are NaN": (raw_file({"a": _entry(offsets=[float("nan"), 4])}, b"abcd"), "not lists"),
-    "size that the shape does not need": (raw_file({"a": _entry(shape=[3])}, b"abcd"), "takes 4 bytes, its shape needs 3"),
+    "size that the shape does not need": (
+        raw_file({"a": _entry(shape=[3])}, b"abcd"),
+        "takes 4 bytes, its shape needs 3",
+    ),
     "tensors that overlap": (raw_file({"a": _entry(), "b": _entry(offsets=[2, 6])}, b"abcdef"), "does not begin"),
     "tensors in one place": (raw_file({"a": _entry(), "b": _entry()}, b"abcd"), "does not begin"),
     "a hole before the first": (raw_file({"a": _entry(offsets=[1, 5])}, b"abcde"), "does not begin"),

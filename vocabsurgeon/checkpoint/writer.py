@@ -212,7 +212,10 @@ def _copy(source: int, target: int, offset: int, count: int, path: Path) -> int:
 
 
 def _copy_in_kernel(source: int, target: int, offset: int, count: int) -> int:
-    """`copy_file_range` as far as it goes: not every system and pair of file systems has it."""
+    """`copy_file_range` as far as it goes: not every system and pair of file systems has it.
+
+    Of an input/output error it does not say on which side; the plain copy that follows does.
+    """
     done = 0
     try:
         while done < count and hasattr(os, "copy_file_range"):
@@ -221,9 +224,9 @@ def _copy_in_kernel(source: int, target: int, offset: int, count: int) -> int:
                 break
             done += moved
     except OSError as error:
-        if error.errno in _DISK_ERRORS:
+        if error.errno in _NO_ROOM:
             raise
     return done
 
 
-_DISK_ERRORS = frozenset((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG))
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))

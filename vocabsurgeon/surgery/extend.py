@@ -25,10 +25,10 @@ from vocabsurgeon.surgery.promises import (
     TokenizerKept,
     UntouchedTensorsIdentical,
 )
-from vocabsurgeon.surgery.roles import role_config_values
 from vocabsurgeon.surgery.row_init import RowContext, for_vector, row_init, subword_mean
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
-from vocabsurgeon.surgery.tokens import AssignedToken, Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.role_values import role_config_values
 from vocabsurgeon.vocabulary.describe import Description
 from vocabsurgeon.vocabulary.tables import Table
 from vocabsurgeon.vocabulary.tie_state import TieState

@@ -51,7 +51,9 @@ def stale_files(source: Checkpoint) -> tuple[OmitFile, ...]:
 
 
 def _reason(name: str) -> str | None:
+    """Patterns fit the whole name, a folder it begins with, or (in a folder below) the name behind the last `/`."""
+    last = name.rpartition("/")[2]
     for pattern, reason in _PATTERNS:
-        if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*"):
+        if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*") or fnmatchcase(last, pattern):
             return reason
     return None

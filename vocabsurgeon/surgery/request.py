@@ -9,7 +9,7 @@ from pathlib import Path
 from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.extend import ExtendRequest
 from vocabsurgeon.surgery.tokens import TokenRequest
-from vocabsurgeon.surgery.tokens_file import parse_pair, parse_role, read_requests
+from vocabsurgeon.surgery.tokens.file import parse_pair, parse_role, read_requests
 
 
 def extend_request(
@@ -33,13 +33,14 @@ def extend_request(
     """
     requests = [TokenRequest(token, special=special) for token in tokens]
     if tokens_file is not None:
-        requests += read_requests(Path(tokens_file))
+        requests += read_requests(Path(tokens_file), special=special)
     requests = _replacing(requests, [parse_pair(text, "--replace") for text in replaces], special)
-    requests = _described(requests, dict(parse_pair(text, "--describe") for text in describe))
-    named = {**_named_roles(requests), **dict(parse_role(text) for text in roles)}
+    named = {item.content for item in requests}
+    requests = _described(requests, dict(parse_pair(text, "--describe", named) for text in describe))
+    holders = {**_named_roles(requests), **dict(parse_role(text) for text in roles)}
     if seed < 0:
         raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
-    return ExtendRequest(tuple(requests), init, tuple(named.items()), pad_to_multiple_of, seed, chat_template, promote)
+    return ExtendRequest(tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote)
 
 
 def _replacing(requests: list[TokenRequest], pairs: Sequence[tuple[str, str]], special: bool) -> list[TokenRequest]:

@@ -91,7 +91,7 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
         _table(source, "input", found_input),
         _table(source, "output", found_output),
         found_input or inputs[0],
-        outputs[0] if outputs else None,
+        found_output or (outputs[0] if outputs else None),
         _others(source, family, prefix),
     )
 

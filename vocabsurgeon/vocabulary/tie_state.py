@@ -77,7 +77,7 @@ def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
     tied = _counts_as_tied(declared.value, tables, equal)
     state = _state(tables, tied, equal)
     duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
-    evidence = (*declared.evidence, *_stored(tables), *_measured(equal, apart))
+    evidence = (*declared.evidence, *_stored(tables), *_measured(state, equal, apart))
     return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, evidence)
 
 
@@ -151,9 +151,11 @@ def _stored(tables: Tables) -> Sequence[str]:
     return lines
 
 
-def _measured(equal: bool | None, apart: Distance | None) -> Sequence[str]:
+def _measured(state: TieState, equal: bool | None, apart: Distance | None) -> Sequence[str]:
     if equal is None:
         return ()
+    if state is TieState.ROW_MISMATCH:
+        return ("the two tables have different numbers of rows",)
     if equal:
         return ("the two tables are equal bit for bit",)
     if apart is None:

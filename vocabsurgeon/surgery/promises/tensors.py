@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from vocabsurgeon.checkpoint.compare import bytes_equal, tables_equal
-from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, WriteRows, Zeros
+from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, Zeros
 from vocabsurgeon.checkpoint.evaluate import RowEvaluator
 from vocabsurgeon.checkpoint.header import TensorInfo
 from vocabsurgeon.checkpoint.source import Checkpoint

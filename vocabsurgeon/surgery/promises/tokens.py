@@ -8,8 +8,8 @@ from typing import ClassVar
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.codec import TRANSIENT
 from vocabsurgeon.surgery.promises.base import NOT_CHECKED, Promise, Verdict, verdict
-from vocabsurgeon.surgery.regression import Baseline, compare_tokenizers
 from vocabsurgeon.surgery.tokens import AssignedToken
+from vocabsurgeon.surgery.tokens.regression import Baseline, compare_tokenizers
 
 
 @dataclass(frozen=True)

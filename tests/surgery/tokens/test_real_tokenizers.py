@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.models.tokenizers import Folder
-from vocabsurgeon.surgery.regression import compare_tokenizers
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.regression import compare_tokenizers
 
 pytestmark = pytest.mark.real
 NEXT = {"llama3": 128256, "qwen3": 151669, "gemma3": 262145}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from vocabsurgeon.checkpoint.added_tokens import counted_ids, reading_orders
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.checkpoint.vocabulary_files import FAST, model_size
-from vocabsurgeon.surgery.token_refusal import TokenRefusal
-from vocabsurgeon.surgery.token_status import Decision
+from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
+from vocabsurgeon.surgery.tokens.status import Decision
 
 
 def tokens_in_model(files: TokenizerFiles, decisions: Sequence[Decision]) -> tuple[str, ...] | TokenRefusal:

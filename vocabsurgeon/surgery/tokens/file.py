@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vocabsurgeon.errors import UsageError
-from vocabsurgeon.surgery.token_requests import TokenRequest
-from vocabsurgeon.surgery.token_roles import check_role
+from vocabsurgeon.surgery.tokens.requests import TokenRequest
+from vocabsurgeon.surgery.tokens.roles import check_role
 
 _FLAGS = {"special", "lstrip", "rstrip", "single_word", "normalized"}
 _KEYS = {item.name for item in fields(TokenRequest)}

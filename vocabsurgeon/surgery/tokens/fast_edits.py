@@ -7,8 +7,8 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
-from vocabsurgeon.surgery.post_processors import with_roles, with_token_renamed
-from vocabsurgeon.surgery.tokens import AssignedToken, Assignment
+from vocabsurgeon.surgery.tokens.assign import AssignedToken, Assignment
+from vocabsurgeon.surgery.tokens.post_processors import with_roles, with_token_renamed
 
 _FIELDS = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
 """In the order in which the tokenizers library writes them."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.checkpoint.vocabulary_files import Folder
 from vocabsurgeon.errors import one_line
-from vocabsurgeon.surgery.token_refusal import TokenRefusal
+from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
 
 
 class RootedFolder(Folder, Protocol):

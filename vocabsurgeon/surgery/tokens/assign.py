@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.checkpoint.vocabulary_files import FAST
 from vocabsurgeon.errors import TokenizerError
-from vocabsurgeon.surgery.loaded_tokenizer import LoadedTokenizer
-from vocabsurgeon.surgery.regression import Baseline, baseline
-from vocabsurgeon.surgery.slow_tokenizers import RootedFolder, converted
-from vocabsurgeon.surgery.token_refusal import TokenRefusal
-from vocabsurgeon.surgery.token_requests import TokenRequest, check_requests
-from vocabsurgeon.surgery.token_roles import assigned_roles
-from vocabsurgeon.surgery.token_status import Decision, decide
-from vocabsurgeon.surgery.tokens_in_model import tokens_in_model
-
-__all__ = ["AssignedToken", "Assignment", "TokenRefusal", "TokenRequest", "assign"]
+from vocabsurgeon.surgery.tokens.in_model import tokens_in_model
+from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
+from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
+from vocabsurgeon.surgery.tokens.regression import Baseline, baseline
+from vocabsurgeon.surgery.tokens.requests import TokenRequest, check_requests
+from vocabsurgeon.surgery.tokens.roles import assigned_roles
+from vocabsurgeon.surgery.tokens.slow import RootedFolder, converted
+from vocabsurgeon.surgery.tokens.status import Decision, decide
 
 
 @dataclass(frozen=True)

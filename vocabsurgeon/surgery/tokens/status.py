@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.errors import UsageError
-from vocabsurgeon.surgery.loaded_tokenizer import LoadedTokenizer
-from vocabsurgeon.surgery.token_refusal import TokenRefusal
-from vocabsurgeon.surgery.token_requests import TokenRequest
+from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
+from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
+from vocabsurgeon.surgery.tokens.requests import TokenRequest
 
 _EXAMPLES = 5
 

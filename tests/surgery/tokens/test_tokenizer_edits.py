@@ -22,9 +22,9 @@ from tests.models.tokenizers import (
     word_level,
     word_piece,
 )
-from vocabsurgeon.surgery.regression import compare_tokenizers
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.regression import compare_tokenizers
 
 
 def extended(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.models.tokenizers import Folder, byte_level, decoder_entries, metaspace, unigram, word_piece
-from vocabsurgeon.surgery.regression import compare_tokenizers
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens import Assignment, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.regression import compare_tokenizers
 
 BUILDERS = {
     "GPT2Tokenizer": byte_level,

@@ -9,9 +9,9 @@ import pytest
 
 from vocabsurgeon.checkpoint.config import Config
 from vocabsurgeon.checkpoint.json_text import JsonText
-from vocabsurgeon.surgery.roles import generation_config, role_config_values
-from vocabsurgeon.surgery.token_requests import TokenRequest
 from vocabsurgeon.surgery.tokens import AssignedToken, Assignment
+from vocabsurgeon.surgery.tokens.requests import TokenRequest
+from vocabsurgeon.surgery.tokens.role_values import generation_config, role_config_values
 
 X = AssignedToken("<x>", 9, "added", (), (), TokenRequest("<x>"))
 

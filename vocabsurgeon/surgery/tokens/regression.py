@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from vocabsurgeon.checkpoint.tokenizer import SMALL, TokenizerFiles
 from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder
-from vocabsurgeon.surgery.loaded_tokenizer import LoadedTokenizer
-from vocabsurgeon.surgery.regression_sample import SAMPLE, around
+from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
+from vocabsurgeon.surgery.tokens.sample import SAMPLE, around
 
 if TYPE_CHECKING:
-    from vocabsurgeon.surgery.tokens import AssignedToken
+    from vocabsurgeon.surgery.tokens.assign import AssignedToken
 
 
 class TokenizedFolder(Folder, Protocol):

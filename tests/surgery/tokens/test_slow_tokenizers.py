@@ -9,9 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.models.tokenizers import BYTE_LEVEL_IDS, Folder, byte_level
-from vocabsurgeon.surgery.regression import compare_tokenizers
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.regression import compare_tokenizers
 
 
 def gpt2(path: Path, tokenizer_class: str = "GPT2Tokenizer") -> Folder:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vocabsurgeon.checkpoint.special_tokens import ROLES
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
 from vocabsurgeon.errors import UsageError
-from vocabsurgeon.surgery.token_requests import TokenRequest
+from vocabsurgeon.surgery.tokens.requests import TokenRequest
 
 
 def assigned_roles(files: TokenizerFiles, requests: Sequence[TokenRequest], roles: Mapping[str, str]) -> dict[str, str]:

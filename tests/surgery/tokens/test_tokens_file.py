@@ -8,7 +8,7 @@ import pytest
 
 from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.tokens import TokenRequest
-from vocabsurgeon.surgery.tokens_file import parse_pair, parse_role, read_requests
+from vocabsurgeon.surgery.tokens.file import parse_pair, parse_role, read_requests
 
 ENTRY = '{"content": "<b é>", "special": false, "describe": "some text", "role": "eos", "lstrip": true}'
 WANTED = (TokenRequest("<a>"), TokenRequest("<b é>", special=False, describe="some text", role="eos", lstrip=True))

@@ -11,11 +11,11 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.models.tokenizers import KINDS, Folder, byte_level, folder, metaspace, word_level
-from vocabsurgeon.surgery.loaded_tokenizer import LoadedTokenizer
-from vocabsurgeon.surgery.regression import Finding, compare_tokenizers
-from vocabsurgeon.surgery.regression_sample import SAMPLE
-from vocabsurgeon.surgery.tokenizer_edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens import AssignedToken, Assignment, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
+from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
+from vocabsurgeon.surgery.tokens.regression import Finding, compare_tokenizers
+from vocabsurgeon.surgery.tokens.sample import SAMPLE
 
 
 def pair(tmp_path: Path, built: Tokenizer, *requests: TokenRequest) -> tuple[Folder, Folder, tuple[AssignedToken, ...]]:
@@ -98,7 +98,7 @@ def test_a_lost_tokenizer_is_found(tmp_path: Path) -> None:
 def test_equal_files_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = folder(tmp_path / "a", word_level(4))
     after = before.copied_to(tmp_path / "b")
-    monkeypatch.setattr("vocabsurgeon.surgery.regression.LoadedTokenizer", None)
+    monkeypatch.setattr("vocabsurgeon.surgery.tokens.regression.LoadedTokenizer", None)
     assert compare_tokenizers(before, after) == ()
 
 
