@@ -1,4 +1,4 @@
-"""Row expressions against exact arithmetic: what is rounded is rounded once, what is dropped is dropped, and no more."""
+"""Row expressions against exact arithmetic: what is rounded is rounded once, no more is dropped than told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts: offsets, order and names of what will be written; then any checkpoint with any edits, against a numpy model."""
+"""Layouts: offsets, order and names of what will be written; then any edits of any checkpoint against numpy."""
 
 from __future__ import annotations
 

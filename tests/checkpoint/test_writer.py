@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,7 +260,7 @@ def test_source_file_that_vanished_is_told_as_the_sources_fault(single: Checkpoi
 def test_full_disk_is_told_before_anything_is_written(
     single: Checkpoint, out: Path, monkeypatch: pytest.MonkeyPatch, link: bool, needed: bool
 ) -> None:
-    monkeypatch.setattr(writer.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10})())
     if not needed:
         write(single, (), (), out, link=link)
         return

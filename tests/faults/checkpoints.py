@@ -79,7 +79,7 @@ def checkpoint(folder: Path, *shards: Mapping[str, Stored], parameters: bool = F
     if len(shards) == 1:
         (folder / "model.safetensors").write_bytes(weights_file(shards[0], {"format": "pt"}))
         return folder
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, tensors in enumerate(shards, 1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
         (folder / name).write_bytes(weights_file(tensors, {"format": "pt"}))

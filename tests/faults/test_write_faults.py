@@ -1,4 +1,4 @@
-"""Faults while a checkpoint is written: whatever fails, neither OUT nor anything beside it is left, and the source stays."""
+"""Faults while a checkpoint is written: neither OUT nor anything beside it is left, and the source stays as it was."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_source_that_cannot_be_read_is_not_told_as_an_output_that_cannot_be_writ
     failed = OSError(errno.EIO, "Input/output error")
     monkeypatch.setattr(os, "copy_file_range", _raising(failed), raising=False)
     monkeypatch.setattr(os, "preadv", _raising(failed))
-    with pytest.raises(CheckpointError, match="m/config.json: cannot be read: Input/output error"):
+    with pytest.raises(CheckpointError, match=r"m/config\.json: cannot be read: Input/output error"):
         _run(source, tmp_path / "out")
     assert os.listdir(tmp_path) == ["m"]
 

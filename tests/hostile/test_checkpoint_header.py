@@ -128,7 +128,7 @@ def test_many_names_and_one_twice_is_found_quickly(tmp_path: Path) -> None:
     names = ",".join(f'"{number}":1' for number in range(200_000))
     path = tmp_path / NAME
     path.write_bytes(raw_file(f'{{{names},"199999":1}}'.encode()))
-    with pytest.raises(HeaderError, match="199999.*named twice"):
+    with pytest.raises(HeaderError, match=r"199999.*named twice"):
         read_header(path, NAME)
 
 

@@ -84,7 +84,8 @@ class StagedDirectory:
         _remove(self._replaced)
 
     def _rename(self) -> None:
-        if _exists(self.out):
+        # Without `overwrite`, a name that another run took since the check is left alone: the rename below fails.
+        if self.overwrite and _exists(self.out):
             os.rename(self.out, self._replaced)
         os.rename(self.path, self.out)
         for folder in (self.out, *self._made_parents):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vocabsurgeon.checkpoint.compare import Distance, distance, tables_equal
-from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, dotted
+from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Path, dotted, level_name
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.vocabulary.families import Family
 from vocabsurgeon.vocabulary.tables import Tables
@@ -82,29 +82,32 @@ def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
 
 
 def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
-    """The flag that readers obey: forced by the class, else stated at the level the class reads, else its default."""
+    """What the file declares: stated at a level that the class obeys, else the class's default.
+
+    Where the class ties or does not whatever the file says, the root's flag is what the file declares, and the evidence
+    tells of the class.
+    """
     stated = source.config.flags()
     lines = [f"{CONFIG}: {dotted((*path, TIE_FLAG))} is {str(value).lower()}" for path, value in stated.items()]
-    value = _obeyed(stated, family)
+    heard = _heard(stated, family)
     default = True if family is None else family.tie_default
-    if value is None:
+    value = default if not heard else family.declares(stated) if family and family.tie_forced is None else heard[()]
+    if not heard:
         whose = f"{family.model_type}'s default" if family else "transformers' default"
         lines.append(f"{CONFIG}: {TIE_FLAG} is absent; {whose} is {str(default).lower()}")
-    if family is not None and family.tie_forced is not None and family.tie_forced != value:
-        lines.append(f"{family.model_type}: the class forces {TIE_FLAG} to {str(family.tie_forced).lower()}")
-    return Declared(default if value is None else value, value, tuple(lines))
+    elif family and len(set(stated.values())) > 1:
+        lines.append(f"{family.model_type} obeys {' and '.join(level_name(path) for path in heard)}: {str(value).lower()}")
+    if family is not None and family.tie_forced is not None:
+        does = "shares the tables" if family.tie_forced else "keeps the tables apart"
+        lines.append(f"{family.model_type}: the class {does}, whatever {TIE_FLAG} says")
+    return Declared(value, value if heard else None, tuple(lines))
 
 
-def _obeyed(flags: Mapping[tuple[str, ...], bool], family: Family | None) -> bool | None:
-    """The stated value at the level the class reads, None where that level is silent."""
-    root, level = flags.get(()), family.tie_level if family else "root"
-    below = flags.get(family.nested) if family and family.nested else None
-    if level == "text":
-        return below
-    stated = [value for value in (root, below) if value is not None]
-    if level in ("either", "both") and stated:
-        return any(stated) if level == "either" else all(stated)
-    return root
+def _heard(stated: Mapping[Path, bool], family: Family | None) -> Mapping[Path, bool]:
+    """The stated flags at the levels that count as the file's word."""
+    if family is not None and family.tie_forced is None:
+        return family.obeyed(stated)
+    return {path: value for path, value in stated.items() if not path}
 
 
 def _counts_as_tied(declared: bool, tables: Tables, equal: bool | None) -> bool:

@@ -1,6 +1,6 @@
 """New tokens: from a request to ids, pieces and roles, and from those to edits of the tokenizer files, and the proof of them."""
 
-from vocabsurgeon.surgery.tokens.assign import AssignedToken, Assignment, assign
+from vocabsurgeon.surgery.tokens.assignment import AssignedToken, Assignment, assign
 from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
 from vocabsurgeon.surgery.tokens.requests import TokenRequest
 

@@ -7,7 +7,7 @@ from vocabsurgeon.checkpoint.edits import WriteFile
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP
 from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder
-from vocabsurgeon.surgery.tokens.assign import Assignment
+from vocabsurgeon.surgery.tokens.assignment import Assignment
 from vocabsurgeon.surgery.tokens.fast_edits import edited_fast
 from vocabsurgeon.surgery.tokens.role_values import GENERATION, generation_config
 from vocabsurgeon.surgery.tokens.sibling_edits import edited_added, edited_config, edited_special_map

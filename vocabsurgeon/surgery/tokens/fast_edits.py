@@ -7,7 +7,7 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
-from vocabsurgeon.surgery.tokens.assign import AssignedToken, Assignment
+from vocabsurgeon.surgery.tokens.assignment import AssignedToken, Assignment
 from vocabsurgeon.surgery.tokens.post_processors import with_roles, with_token_renamed
 
 _FIELDS = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")

@@ -13,7 +13,7 @@ from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
 from vocabsurgeon.surgery.tokens.sample import SAMPLE, around
 
 if TYPE_CHECKING:
-    from vocabsurgeon.surgery.tokens.assign import AssignedToken
+    from vocabsurgeon.surgery.tokens.assignment import AssignedToken
 
 
 class TokenizedFolder(Folder, Protocol):

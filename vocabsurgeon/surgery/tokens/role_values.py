@@ -7,7 +7,7 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.config import Config, Path
 from vocabsurgeon.checkpoint.json_text import JsonText
-from vocabsurgeon.surgery.tokens.assign import Assignment
+from vocabsurgeon.surgery.tokens.assignment import Assignment
 
 GENERATION = "generation_config.json"
 _ADDED_WHERE_ABSENT = ("bos", "eos", "pad", "sep")

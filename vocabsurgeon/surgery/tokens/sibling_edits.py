@@ -8,7 +8,7 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.special_tokens import ADDITIONAL, CONFIG, EXTRA, SPECIAL_MAP, content_of
-from vocabsurgeon.surgery.tokens.assign import AssignedToken, Assignment
+from vocabsurgeon.surgery.tokens.assignment import AssignedToken, Assignment
 from vocabsurgeon.surgery.tokens.fast_edits import flags_of
 
 _DECODER = "added_tokens_decoder"

@@ -95,7 +95,7 @@ def test_a_token_that_exists_needs_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_asked_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vocabsurgeon.surgery.tokens.assign.LoadedTokenizer", None)
+    monkeypatch.setattr("vocabsurgeon.surgery.tokens.assignment.LoadedTokenizer", None)
     place = folder(tmp_path, word_level(4))
     assert assign(place, place.tokenizer, ()) == Assignment(place.tokenizer)
 
