@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,11 @@ Key = tuple[str, str]
 
 
 def aliases_of(observed: Mapping[Key, Facts]) -> dict[Key, dict[str, tuple[str, ...]]]:
-    """For each class, stored key → every name known from any class that it loads as the same tensor.
+    """For each class, stored key → every name known from two types or more that it loads as the same tensor.
 
     Names that differ by the base model's prefix alone are left out: every class accepts them.
     """
-    names = sorted({name for facts in observed.values() for pair in facts.modules.items() for name in pair if "*" not in name})
+    names = _known_names(observed)
     found = {}
     for key, facts in observed.items():
         model = Subject.smallest(*key).model
@@ -29,10 +30,20 @@ def aliases_of(observed: Mapping[Key, Facts]) -> dict[Key, dict[str, tuple[str, 
     return found
 
 
+def _known_names(observed: Mapping[Key, Facts]) -> list[str]:
+    types: dict[str, set[str]] = {}
+    for (model_type, _), facts in observed.items():
+        for name in itertools.chain.from_iterable(facts.modules.items()):
+            types.setdefault(name, set()).add(model_type)
+    return sorted(name for name, known_to in types.items() if len(known_to) > 1 and "*" not in name)
+
+
 def _aliases(model: PreTrainedModel, facts: Facts, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     loaded = {name: loaded_name(model, name) for name in names}
     return {
-        stored: tuple(_distinct(stored, [name for name in (module, *names) if loaded.get(name, module) == module], facts.prefix))
+        stored: tuple(
+            _distinct(stored, [name for name in (module, *names) if loaded.get(name, module) == module], facts.prefix)
+        )
         for stored, module in facts.modules.items()
     }
 

@@ -1,4 +1,4 @@
-"""Builds a model class on the meta device from a config as config.json would state it. Knows nothing of vocabularies."""
+"""Builds a model class on the meta device from what a config.json would state. Knows nothing of vocabularies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tests.families.recipes import AUTO_CLASSES, RECIPES
+from tests.families.recipes import AUTO_CLASSES, RECIPES, VARIANTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -18,19 +18,27 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Path = tuple[str, ...]
 
-_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "decoder_layers", "num_decoder_layers", "depth")
+_LAYER_COUNTS = (
+    "num_hidden_layers",
+    "num_layers",
+    "n_layer",
+    "encoder_layers",
+    "decoder_layers",
+    "num_decoder_layers",
+    "depth",
+)
 _FEW = 2
 
 
 def classes() -> Iterator[tuple[str, str]]:
-    """Every (model type, class name) of the auto classes in `AUTO_CLASSES`, each once, causal LMs first."""
+    """Every (model type, class name) of the auto classes in `AUTO_CLASSES`, each once, in their order; then the variants."""
     from transformers.models.auto import modeling_auto
 
     seen: dict[tuple[str, str], None] = {}
     for auto_class in AUTO_CLASSES:
         for model_type, names in getattr(modeling_auto, auto_class).items():
             seen.update({(model_type, name): None for name in ([names] if isinstance(names, str) else names)})
-    yield from seen
+    yield from (*seen, *VARIANTS.items())
 
 
 def model_class(name: str) -> type[PreTrainedModel]:
@@ -42,10 +50,10 @@ def model_class(name: str) -> type[PreTrainedModel]:
 
 
 def config_class(model_type: str) -> type[PreTrainedConfig]:
-    """The config class of a model type."""
+    """The config class of a model type (or variant)."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    found: type[PreTrainedConfig] = CONFIG_MAPPING[model_type]
+    found: type[PreTrainedConfig] = CONFIG_MAPPING[model_type.partition("+")[0]]
     return found
 
 
@@ -80,7 +88,7 @@ def levels(config: PreTrainedConfig) -> dict[Path, PreTrainedConfig]:
     """Path → config for the root and every nested config, outermost first."""
     found: dict[Path, PreTrainedConfig] = {(): config}
     for name in sorted(config.sub_configs or {}):
-        nested = getattr(config, name, None)
+        nested: Any = getattr(config, name, None)
         if hasattr(nested, "to_dict"):
             found |= {(name, *path): level for path, level in levels(nested).items()}
     return found
@@ -126,7 +134,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _timm_towers_empty() -> Iterator[None]:
-    """Vision towers of the timm library have no vocabulary: an empty module stands for one, with or without timm installed."""
+    """Vision towers of the timm library have no vocabulary: an empty module stands for one, timm installed or not."""
     from transformers import PreTrainedModel
     from transformers.models.timm_wrapper.modeling_timm_wrapper import TimmWrapperModel
 

@@ -1,11 +1,12 @@
-"""Writes families.json from transformers' own classes: `python -m tests.families.generate --write`; without it, compares.
+"""Writes families.json from transformers' own classes: `python -m tests.families.generate --write`.
 
-Every class is built on the meta device: no weights, no downloads, about two minutes.
+Without `--write` it compares. Every class is built on the meta device: no weights, no downloads, about two minutes.
 """
 
 from __future__ import annotations
 
 import difflib
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -19,6 +20,8 @@ from tests.families.recipes import COMPOSED
 from tests.families.rows import Key, Row, rows, text
 
 FAMILIES = Path(__file__).parents[2] / "vocabsurgeon" / "vocabulary" / "families.json"
+TAKES_ANOTHER = "takes the config of a model inside it"
+"""An auto class maps some composite types to the class of their text model, whose own type has a row."""
 
 
 @dataclass
@@ -57,10 +60,17 @@ def observed_classes(keys: Iterable[Key]) -> Observed:
         except NoVocabulary:
             observed.without.add(key[0])
         except Exception as error:  # whatever a class raises is the reason to write down
-            if _takes_this_config(*key):
-                observed.unbuilt["/".join(key)] = _one_line(error)
+            reason = _one_line(error) if _takes_this_config(*key) else TAKES_ANOTHER
+            observed.unbuilt["/".join(key)] = reason
+    observed.unbuilt = {
+        name: why for name, why in observed.unbuilt.items() if why != TAKES_ANOTHER or not _has_row(observed, name)
+    }
     observed.without -= {model_type for model_type, _ in observed.facts}
     return observed
+
+
+def _has_row(observed: Observed, name: str) -> bool:
+    return name.partition("/")[0] in {model_type for model_type, _ in observed.facts}
 
 
 def _rows(observed: Observed) -> list[Row]:
@@ -68,9 +78,8 @@ def _rows(observed: Observed) -> list[Row]:
 
 
 def _takes_this_config(model_type: str, class_name: str) -> bool:
-    """An auto class maps some composite types to the class of their text model, whose own type has a row."""
     try:
-        return issubclass(builds.config_class(model_type), builds.model_class(class_name).config_class)
+        return issubclass(builds.config_class(model_type), builds.model_class(class_name).config_class or object)
     except (AttributeError, ImportError):  # not exported, or a library is missing
         return True
 
@@ -83,13 +92,15 @@ def main(arguments: list[str]) -> int:
     """Write the file, or print what would change in it; 1 if anything would."""
     import transformers
 
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity(logging.ERROR)
     warnings.simplefilter("ignore")
     new, old = generated(), FAMILIES.read_text() if FAMILIES.exists() else ""
     if arguments == ["--write"]:
         FAMILIES.write_text(new)
         return 0
-    sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "committed", "generated", n=0))
+    sys.stdout.writelines(
+        difflib.unified_diff(old.splitlines(True), new.splitlines(True), "committed", "generated", n=0)
+    )
     return int(new != old)
 
 

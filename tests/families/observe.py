@@ -1,4 +1,4 @@
-"""What a model class does with its vocabulary, seen from outside: names and shapes on the meta device. Tying lives in `tying`."""
+"""What a model class does with its vocabulary, seen from outside by names and shapes. No tying here."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ class Facts:
     others: Mapping[str, int]
     sizes: tuple[str, ...]
     """Names of the config values that the tables follow."""
+    beyond: tuple[int, int]
+    """Rows that the input table and the head have beyond the size their config states."""
     modules: Mapping[str, str]
     """Stored key → key in the module tree, for every tensor named here."""
     prefix: str
@@ -72,6 +74,7 @@ def observe(model_type: str, class_name: str) -> Facts:
         _starred({names[key]: axis for key, axis in rest.items() if key in biases}),
         _starred({names[key]: axis for key, axis in rest.items() if key not in biases}),
         tuple(dict.fromkeys(path[-1] for path in (*sizes.main, *sizes.along))),
+        _beyond(subject, sizes, source, head),
         {starred(stored_key): starred(key) for key, stored_key in names.items()},
         subject.model.base_model_prefix,
         observe_tying(subject, names, head, sizes.main[0][:-1]),
@@ -85,21 +88,42 @@ def _tables(subject: Subject) -> tuple[str, str | None, _Sizes]:
     changed = _changed_by_size(subject)
     if source is None or not any(source in keys for keys in changed.values()):
         source, head = _by_growth(subject.model, changed)
+    rows, values = _rows(subject.model, source, head), _candidates(subject.model)
     main = [path for path, keys in changed.items() if keys & {source, head}]
     if head is None:
         heads = [key for path in main for key in changed[path] if _kind(subject.model, key) == "Linear"]
         head = heads[0] if len(set(heads)) == 1 else None
-    main.sort(key=lambda path: (source not in changed[path], len(path), path))
-    values = _candidates(subject.model)
+    main.sort(key=lambda path: (source not in changed[path], path[-1] != "vocab_size", len(path), path))
+    main = main[:1] + [path for path in main[1:] if values[path] in rows]
     along = [path for path in changed if path not in main and values[path] == values[main[0]]]
-    beside = (path for path in values if path not in changed and path[:-1] == main[0][:-1] and path[-1].endswith("vocab_size"))
+    beside = (
+        path for path in values if path not in changed and path[:-1] == main[0][:-1] and path[-1].endswith("vocab_size")
+    )
     idle = [path for path in beside if values[path] == values[main[0]]]
     return source, head, _Sizes(tuple(main), tuple(along), tuple(idle))
 
 
+def _rows(model: PreTrainedModel, source: str, head: str | None) -> tuple[int, ...]:
+    shapes = _shapes(model)
+    return tuple(shapes[key][0] for key in (source, head) if key)
+
+
+def _beyond(subject: Subject, sizes: _Sizes, source: str, head: str | None) -> tuple[int, int]:
+    """A class with two sizes (source and target language) has each table follow its own."""
+    values = _candidates(subject.model)
+    stated = [values[path] for path in sizes.main]
+    rows = _rows(subject.model, source, head)
+    input_rows, output_rows = rows[0], rows[-1]
+    return input_rows - stated[0], output_rows - (output_rows if output_rows in stated else stated[0])
+
+
 def _by_growth(model: PreTrainedModel, changed: Mapping[Path, set[str]]) -> tuple[str, str | None]:
     """Where the class names no input table: the one embedding that the nearest `vocab_size` grows."""
-    for path in sorted(changed, key=lambda path: ("text" not in "".join(path[:-1]), len(path), path)):
+    text = model.config.get_text_config(decoder=True)
+    level = next((path for path, config in builds.levels(model.config).items() if config is text), ())
+    for path in sorted(
+        changed, key=lambda path: (path[:-1] != level, "text" not in "".join(path[:-1]), len(path), path)
+    ):
         embeddings = [key for key in changed[path] if _kind(model, key) == "Embedding"]
         if path[-1] == "vocab_size" and len(embeddings) == 1:
             heads = [key for key in changed[path] if _kind(model, key) == "Linear"]
@@ -115,7 +139,9 @@ def _kind(model: PreTrainedModel, key: str) -> str:
     if name != "weight":
         return ""
     owner = model.get_submodule(module)
-    return "Embedding" if isinstance(owner, Embedding) else "Linear" if isinstance(owner, Linear) else type(owner).__name__
+    return (
+        "Embedding" if isinstance(owner, Embedding) else "Linear" if isinstance(owner, Linear) else type(owner).__name__
+    )
 
 
 def _table_key(model: PreTrainedModel, getter: str) -> str | None:

@@ -44,8 +44,8 @@ def _ordered(row: Row) -> Row:
 
 
 def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) -> Row:
-    rule, usual = facts.tying.rule, model_type.replace("-", "_")
-    row = {
+    rule, usual = facts.tying.rule, model_type.partition("+")[0].replace("-", "_")
+    row: Row = {
         "type": model_type,
         "input": facts.input,
         "output": facts.output,
@@ -53,6 +53,7 @@ def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) 
         "others": dict(facts.others),
         "also": {key: list(names) for key, names in sorted(aliases.items()) if names},
         "sizes": [] if facts.sizes == ("vocab_size",) else list(facts.sizes),
+        "beyond": list(facts.beyond) if any(facts.beyond) else [],
         "tie": rule.level,
         "text": list(rule.text),
         "root_default": rule.root_default,

@@ -24,7 +24,7 @@ class Subject:
 
     @classmethod
     def smallest(cls, model_type: str, class_name: str) -> Subject:
-        """The class with few layers, or as its default config has it. Raises what the class raises where neither can be built."""
+        """The class with few layers, or as its default config has it; raises what the class raises at the latter."""
         model_class = builds.model_class(class_name)
         return cls(model_type, model_class, *builds.smallest(model_type, model_class))
 

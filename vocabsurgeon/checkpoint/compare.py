@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill, open_source
+from vocabsurgeon.checkpoint.rows import TableReader, fill, open_source
+
+BLOCK_BYTES = 256 << 10
+"""Read and compared at a time: two such blocks stay in a core's own cache, and no memory is asked for anew."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class RowEvaluator:
         self._means: dict[tuple[tuple[int, int], ...], np.ndarray[Any, Any]] = {}
 
     def row(self, expression: RowExpression, number: int) -> np.ndarray[Any, Any]:
-        """The row `[width]` in the stored dtype for position `number` of the result. Bits that are no number are kept."""
+        """The row `[width]` in the stored dtype for position `number` of the result; NaNs go through quietly."""
         with np.errstate(all="ignore"):  # numpy warns where a file holds a signaling NaN
             return self._row(expression, number)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -35,7 +37,8 @@ class Boundary(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"vocabsurgeon.cli.{cmd_name}")
+        with _one_thread_for_numpy():
+            module = importlib.import_module(f"vocabsurgeon.cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -44,12 +47,34 @@ class Boundary(click.Group):
         extra["standalone_mode"] = False
         arguments = list(sys.argv[1:] if args is None else args)
         signal.signal(signal.SIGTERM, _terminate)
+        _escape_what_cannot_be_printed()
         try:
             code = super().main(arguments, *rest, **extra)
             sys.stdout.flush()
         except BaseException as error:
             code = _exit_code(error, verbose="-v" in arguments or "--verbose" in arguments)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _escape_what_cannot_be_printed() -> None:
+    """A terminal or pipe with a small character set gets escapes instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _one_thread_for_numpy() -> Iterator[None]:
+    """numpy's OpenBLAS starts a thread a core when it is imported: half of that import, and nothing here needs them."""
+    name = "OPENBLAS_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -73,10 +98,6 @@ def _exit_code(error: BaseException, verbose: bool) -> int:
         return _tell("interrupted; nothing was left behind", INTERRUPTED)
     if isinstance(error, Terminated):
         return _tell("terminated; nothing was left behind", TERMINATED)
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output went away; what was to be written is written. Keep the interpreter's own flush silent.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if verbose:
         traceback.print_exception(error, file=sys.stderr)
     return _tell(f"{type(error).__name__}: {one_line(str(error))[:300]}; {_REPORT}", BUG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.cli.options import Output, common, finish
 
 
@@ -20,6 +21,7 @@ def command(path: str, checkpoint: str | None, max_ratio: float, output: Output)
     """
     from vocabsurgeon.onnx.audit import AuditOptions, audit
 
-    report = audit(path, checkpoint, AuditOptions(max_ratio=max_ratio), output.progress)
+    source = Checkpoint.open(checkpoint) if checkpoint else None
+    report = audit(path, source, AuditOptions(max_ratio=max_ratio), output.progress)
     output.show(report)
     finish(report.passed)

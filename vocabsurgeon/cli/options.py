@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from vocabsurgeon.checkpoint.progress import Progress, silent
+from vocabsurgeon.errors import OutputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,10 +34,20 @@ class Output:
     def show(self, result: Result) -> None:
         """The result on stdout: one JSON object, or the text a person reads."""
         document = result.to_dict()
+        try:
+            self._print(document)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_stdout()  # the reader has seen enough; what was to be written is written, and the exit code stands
+        except OSError as error:
+            drop_stdout()
+            raise OutputError(f"cannot be written: {error.strerror}", where="standard output") from error
+
+    def _print(self, document: dict[str, Any]) -> None:
         if self.as_json:
             from vocabsurgeon.report.as_json import dumps
 
-            click.echo(dumps(document))
+            click.echo(dumps(document, encoding=sys.stdout.encoding))
         elif self.verbosity >= 0:
             from vocabsurgeon.report.text import show
 
@@ -52,6 +64,11 @@ class Output:
             self._bar = Bar(color=self.color)
         bar: Progress = self._bar
         return bar
+
+
+def drop_stdout() -> None:
+    """Nothing more can be written there; without this the interpreter's own last flush would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def common(function: F) -> F:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import click
 
 from vocabsurgeon.cli.options import Output, finish
@@ -29,16 +31,20 @@ def run_operation(
         _, plan = plan_for(checkpoint, operation, input_key, output_key)
         if isinstance(plan, Refusal):
             _refused(plan, output)
-        return output.show(plan)
+        output.show(plan)
+        return
     options = RunOptions(overwrite=overwrite, link=link, verify=not no_verify)
     report = run(checkpoint, out, operation, options, output.progress, input_key=input_key, output_key=output_key)
     if isinstance(report, Refusal):
         _refused(report, output)
     output.show(report)
+    if not report.passed:
+        broken = [name for name, passed in report.proof.by_name.items() if passed is False]
+        click.echo(f"vocabsurgeon: {out} was not written, a promise was broken: {', '.join(broken)}", err=True)
     finish(report.passed)
 
 
-def _refused(refusal: Refusal, output: Output) -> None:
+def _refused(refusal: Refusal, output: Output) -> NoReturn:
     """Show a refusal (as JSON on stdout where asked, always in one line on stderr) and exit with its code."""
     if output.as_json:
         output.show(refusal)

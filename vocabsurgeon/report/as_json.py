@@ -1,4 +1,4 @@
-"""Result objects as JSON text: one object, one line, valid JSON (no NaN), any Unicode escaped only where UTF-8 cannot hold it."""
+"""Result objects as JSON text: one object, valid JSON (no NaN), Unicode escaped only where the output cannot hold it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def dumps(document: Mapping[str, Any]) -> str:
-    """The document as JSON, two-space indented; lone surrogates (from file names) stay escaped."""
+def dumps(document: Mapping[str, Any], encoding: str | None = "utf-8") -> str:
+    """The document as JSON, two-space indented; what `encoding` cannot hold, and lone surrogates, are escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    try:
+        text.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return json.dumps(document, indent=2, allow_nan=False)
+    return text

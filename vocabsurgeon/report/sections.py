@@ -86,10 +86,14 @@ def tokens(document: Document, verbose: bool) -> Parts:
     """What became of each token, and of the rows."""
     if "tokens" not in document:
         return
+    old_rows = document["rows_before"]
+    replaced = sum(entry["status"] == "replaced" and entry["id"] < old_rows for entry in document["tokens"])
     yield line(
         ("bold", "rows        "),
         ("", f"{document['rows_before']:,} → {document['rows_after']:,}: {document['rows_grown']} rows grown, "),
-        ("", f"{document['rows_reinitialised']} spare rows re-initialised, {document['rows_padding']} rows padding"),
+        ("", f"{document['rows_reinitialised'] - replaced} spare rows re-initialised, "),
+        ("", f"{replaced} rows of replaced tokens re-initialised, " if replaced else ""),
+        ("", f"{document['rows_padding']} rows padding"),
     )
     if document["rows_filled"]:
         yield line(("yellow", f"            ids that had no row and got one: {some(document['rows_filled'])}"))
@@ -113,7 +117,7 @@ def _token_table(entries: list[Document], shown: int) -> Table:
             Text(printable(entry["content"])),
             str(entry["id"]),
             entry["status"],
-            entry["init"] or "–",
+            Text(printable(entry["init"] or "–")),
             "–" if norm is None else f"{norm:.4g}",
             "–" if norm is None else f"{entry['norm_percentile']:.0f}",
             Text(printable(" ".join(entry["pieces"][:12])), style="dim"),

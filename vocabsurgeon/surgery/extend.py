@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vocabsurgeon.checkpoint.config import CONFIG
+from vocabsurgeon.checkpoint.config import CONFIG, Config
 from vocabsurgeon.checkpoint.edits import RowExpression, TensorEdit, WriteFile, WriteRows
 from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.config_edits import Values, config_edit, size_values, tie_flag_values
@@ -25,7 +26,7 @@ from vocabsurgeon.surgery.promises import (
     TokenizerKept,
     UntouchedTensorsIdentical,
 )
-from vocabsurgeon.surgery.row_init import RowContext, for_vector, row_init, subword_mean
+from vocabsurgeon.surgery.row_init import RowContext, check_init, for_vector, row_init, subword_mean
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
 from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens.role_values import role_config_values
@@ -56,13 +57,14 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     action = OPERATIONS[description.tie.state, "extend"]
     if action is Action.REFUSE:
         return refuse(description, "extend")
-    if unwritable := _unwritable(description):
-        return unwritable
     source = description.source
+    check_init(request.init)
     assigned = assign(source, source.tokenizer, request.tokens, roles=dict(request.roles), promote=request.promote)
     if isinstance(assigned, TokenRefusal):
         return Refusal("extend", assigned.reason, assigned.evidence, (assigned.hint,) if assigned.hint else ())
     counts = count_rows(description, assigned, request.pad_to_multiple_of)
+    if counts.changed and (unwritable := _unwritable(description)):
+        return unwritable
     edits = _tensor_edits(description, assigned, request, counts)
     values = _config_values(description, assigned, counts, action)
     return _plan(description, request, assigned, counts, edits, values)
@@ -81,8 +83,9 @@ def _unwritable(description: Description) -> Refusal | None:
 
 def count_rows(description: Description, assigned: Assignment, multiple: int | None) -> RowCounts:
     """rows = max(old rows, highest requested id + 1), then padding; and what each written row is for."""
-    if multiple is not None and multiple < 1:
-        raise UsageError(f"cannot pad to a multiple of {multiple}", where="--pad-to-multiple-of", hint="give 1 or more")
+    if multiple is not None and not 1 <= multiple <= MOST_PADDING:
+        hint = f"give 1 to {MOST_PADDING}"
+        raise UsageError(f"cannot pad to a multiple of {multiple}", where="--pad-to-multiple-of", hint=hint)
     before = description.vocabulary.rows
     needed = max([before, *(token.id + 1 for token in assigned.tokens)])
     after = -(-needed // multiple) * multiple if multiple else needed
@@ -91,6 +94,10 @@ def count_rows(description: Description, assigned: Assignment, multiple: int | N
     known = {number for start, stop in ranges for number in range(max(start, before), min(stop, after))}
     padding = tuple(number for number in range(before, after) if number not in own | known)
     return RowCounts(before, after, tuple(sorted(own)), tuple(sorted(known - own)), padding)
+
+
+MOST_PADDING = 1 << 16
+"""Rows are padded to suit hardware, in tens to thousands; more is a slip of the keyboard that fills the disk."""
 
 
 def _tensor_edits(
@@ -106,8 +113,14 @@ def _context(description: Description, request: ExtendRequest) -> RowContext:
     source, rows = description.source, description.vocabulary.rows
     ranges = source.tokenizer.ranges if source.tokenizer else ()
     with_ids = tuple((start, min(stop, rows)) for start, stop in ranges if start < rows) or ((0, rows),)
-    std = source.config.data.get("initializer_range")
-    return RowContext(with_ids, float(std) if isinstance(std, int | float) else 0.02, request.seed)
+    return RowContext(with_ids, _initializer_range(source.config), request.seed)
+
+
+def _initializer_range(config: Config) -> float:
+    """The outermost level's standard deviation of fresh weights; 0.02 (transformers' usual) where none is sensible."""
+    stated = (level.get("initializer_range") for level in config.levels.values())
+    usable = (float(std) for std in stated if isinstance(std, int | float) and 0 < std < math.inf)
+    return next(usable, 0.02)
 
 
 def _row_expressions(
@@ -135,7 +148,7 @@ def _table_edit(table: Table, rows: Mapping[int, RowExpression], context: RowCon
 def _config_values(description: Description, assigned: Assignment, counts: RowCounts, action: Action) -> Values:
     config = description.source.config
     sizes = size_values(config, description.tables.family, counts.before, counts.after) if counts.changed else {}
-    flags = tie_flag_values(config, False) if action is Action.GROW_AND_UNTIE_FLAGS and counts.changed else {}
+    flags = tie_flag_values(config, False) if action is Action.GROW_AND_UNTIE_FLAGS else {}
     return {**sizes, **flags, **role_config_values(config, assigned)}
 
 
@@ -159,7 +172,7 @@ def _plan(
             *_table_promises(edits),
             UntouchedTensorsIdentical(edited=tuple(edit.key for edit in edits if isinstance(edit, WriteRows))),
             ConfigAsIntended(tuple(values.items())),
-            TieStateAsIntended(_state_after(description, counts), counts.after, *named_keys(description)),
+            TieStateAsIntended(_state_after(description), counts.after, *named_keys(description)),
             TokenizerKept(assigned.tokens, assigned.baseline),
             FilesCarried(tuple(edit.name for edit in written), tuple(edit.name for edit in omitted)),
             IndexExact(),
@@ -177,10 +190,10 @@ def _table_promises(edits: tuple[TensorEdit, ...]) -> tuple[Promise, ...]:
     return (*kept, *(NewRowsAsPlanned(edit.key, edit.axis, edit.rows) for edit in rows))
 
 
-def _state_after(description: Description, counts: RowCounts) -> TieState:
-    """A conflict is settled as the files say; every other state stays."""
+def _state_after(description: Description) -> TieState:
+    """A conflict is settled as the files say, even where no row is written; every other state stays."""
     state = description.tie.state
-    return TieState.UNTIED if state is TieState.CONFLICT and counts.changed else state
+    return TieState.UNTIED if state is TieState.CONFLICT else state
 
 
 def _notes(
@@ -189,8 +202,12 @@ def _notes(
     notes = []
     if not edits and not written:
         notes.append("nothing to change: every requested token exists")
-    if edits and description.tie.state is TieState.CONFLICT:
-        notes.append(f"{CONFIG} said tied, the files hold two different tables: both grew, and the flags now say untied")
+    if description.tie.state is TieState.CONFLICT:
+        grew = "both grew, and the flags now say untied" if edits else "the flags now say untied"
+        notes.append(f"{CONFIG} said tied, the files hold two different tables: {grew}")
     if counts.filled:
         notes.append(f"{len(counts.filled)} ids that the tokenizer already had without a row got one")
+    for table in description.tables.stored if edits else ():
+        if table.rows != counts.before:
+            notes.append(f"{table.key} has {table.rows} entries, not {counts.before}: it was left as it is")
     return tuple(notes)

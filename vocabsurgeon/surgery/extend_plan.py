@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from vocabsurgeon.checkpoint.edits import MeanOf, RowExpression, WriteRows
 from vocabsurgeon.surgery.codec import encode
-from vocabsurgeon.surgery.norms import TokenNorm, token_norms, untrained_rows
+from vocabsurgeon.surgery.norms import NO_NORM, TokenNorm, token_norms, untrained_rows, zero_rows
 from vocabsurgeon.surgery.plan import Plan
 from vocabsurgeon.surgery.prove import Proof
 from vocabsurgeon.surgery.report import OperationReport
@@ -57,7 +60,7 @@ class ExtendPlan(Plan):
 
     def token_json(self, token: AssignedToken) -> dict[str, Any]:
         """One entry of `tokens`. `init` is None where no row was written."""
-        written = dict(row for edit in self.tensor_edits for row in getattr(edit, "rows", ()))
+        expression = self.written.get(token.id)
         return {
             "content": token.content,
             "id": token.id,
@@ -66,10 +69,27 @@ class ExtendPlan(Plan):
             "special": token.request.special,
             "pieces": list(token.piece_tokens),
             "piece_ids": list(token.pieces),
-            "init": (token.request.init or self.default_init) if token.id in written else None,
-            "expression": encode(written.get(token.id)),
-            "notes": list(token.notes),
+            "init": None if expression is None else self.init_of(token),
+            "expression": encode(expression),
+            "notes": [*token.notes, *([_FALLBACK] if self.falls_back(token) else [])],
         }
+
+    @cached_property
+    def written(self) -> Mapping[int, RowExpression]:
+        """Row number → what is written there, in the first table."""
+        edit = next((edit for edit in self.tensor_edits if isinstance(edit, WriteRows)), None)
+        return dict(edit.rows) if edit else {}
+
+    def init_of(self, token: AssignedToken) -> str:
+        """The name of the row initializer that counts for `token`."""
+        return token.request.init or self.default_init
+
+    def falls_back(self, token: AssignedToken, empty: Collection[int] = ()) -> bool:
+        """Whether the mean of pieces was asked for and no piece has a row that is not in `empty`."""
+        expression = self.written.get(token.id)
+        if not isinstance(expression, MeanOf) or self.init_of(token) != "subword-mean":
+            return False
+        return all(piece in empty for piece in expression.ids)
 
 
 @dataclass(frozen=True)
@@ -79,20 +99,23 @@ class ExtendReport(OperationReport):
     norms: tuple[TokenNorm, ...] = ()
     untrained: tuple[int, ...] = ()
     """Pieces whose rows look never trained."""
+    empty: tuple[int, ...] = ()
+    """Pieces whose rows are zero throughout."""
 
     def _details(self) -> dict[str, Any]:
         plan = self.plan
         assert isinstance(plan, ExtendPlan)
         norms = {norm.id: norm.to_dict() for norm in self.norms}
-        tokens = [
-            {
-                **plan.token_json(token),
-                **norms.get(token.id, {}),
-                "untrained_pieces": [piece for piece in token.pieces if piece in self.untrained],
-            }
-            for token in plan.tokens
-        ]
+        tokens = [{**plan.token_json(token), **norms.get(token.id, NO_NORM)} for token in plan.tokens]
+        for token, entry in zip(plan.tokens, tokens, strict=True):
+            entry["untrained_pieces"] = [piece for piece in token.pieces if piece in self.untrained]
+            if plan.falls_back(token, self.empty) and not plan.falls_back(token):
+                entry["notes"].append(f"the rows of its pieces are zero: {_FALLBACK}")
         return {"tokens": tokens, **plan.counts.to_dict()}
+
+
+_FALLBACK = "its row is the mean of the rows that have ids"
+"""What a mean of pieces comes to where no piece is left."""
 
 
 def extend_report(
@@ -104,9 +127,7 @@ def extend_report(
     if after is not None and plan.tokens:
         ids = [token.id for token in plan.tokens if token.id < plan.counts.after]
         norms = token_norms(after.source, after.tables, plan.counts.before, ids)
-    return ExtendReport(plan, before, after, proof, source, out, norms, _untrained(plan, before))
-
-
-def _untrained(plan: ExtendPlan, before: Description) -> tuple[int, ...]:
+    table = before.source.rows(before.tables.main.key)
     pieces = sorted({piece for token in plan.tokens for piece in token.pieces if piece < plan.counts.before})
-    return untrained_rows(before.source.rows(before.tables.main.key), pieces)
+    untrained, empty = untrained_rows(table, pieces), zero_rows(table, pieces)
+    return ExtendReport(plan, before, after, proof, source, out, norms, untrained, empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,8 +25,9 @@ class TokenNorm:
     """Euclidean norms of one token's rows, and the share (0 to 100) of sampled old rows that are shorter."""
 
     id: int
-    norm: float
-    norm_percentile: float
+    norm: float | None
+    """None where the row holds what is not finite."""
+    norm_percentile: float | None
     head_norm: float | None
     head_norm_percentile: float | None
 
@@ -37,12 +38,16 @@ class TokenNorm:
         return values
 
 
+NO_NORM: Mapping[str, None] = dict.fromkeys(("norm", "norm_percentile", "head_norm", "head_norm_percentile"))
+"""The entries of a token that has no row to measure."""
+
+
 def token_norms(folder: Checkpoint, tables: Tables, old_rows: int, ids: Sequence[int]) -> tuple[TokenNorm, ...]:
     """Norms of the rows `ids` of every main table stored in `folder`, among its first `old_rows` rows."""
     measured = {
         table.role: _measure(folder.rows(table.key), old_rows, ids) for table in (tables.input, tables.output) if table
     }
-    first = measured.get("input") or measured.get("output") or []
+    first = measured.get("input") or measured["output"]
     head = measured.get("output") if "input" in measured else None
     return tuple(
         TokenNorm(number, *first[place], *(head[place] if head else (None, None))) for place, number in enumerate(ids)
@@ -54,20 +59,29 @@ def untrained_rows(table: TableReader, ids: Sequence[int]) -> tuple[int, ...]:
     if not ids:
         return ()
     rows = table.shape[0]
-    median = float(np.median(_norms(table, range(0, rows, max(1, rows // SAMPLE)))))
-    short = _norms(table, ids) < UNTRAINED * median
+    sample = _norms(table, range(0, rows, max(1, rows // SAMPLE)))
+    finite = sample[np.isfinite(sample)]
+    short = _norms(table, ids) < UNTRAINED * float(np.median(finite)) if len(finite) else [False] * len(ids)
     return tuple(number for number, is_short in zip(ids, short, strict=True) if is_short)
 
 
-def _measure(table: TableReader, old_rows: int, ids: Sequence[int]) -> list[tuple[float, float]]:
+def zero_rows(table: TableReader, ids: Sequence[int]) -> tuple[int, ...]:
+    """Those of the rows `ids` that are zero throughout: a mean leaves them out."""
+    return tuple(number for number, norm in zip(ids, _norms(table, ids), strict=True) if norm == 0)
+
+
+def _measure(table: TableReader, old_rows: int, ids: Sequence[int]) -> list[tuple[float | None, float | None]]:
     step = max(1, old_rows // SAMPLE)
     sample = np.sort(_norms(table, range(0, old_rows, step)))
     return [
-        (round(float(norm), 6), round(100 * float(np.searchsorted(sample, norm)) / len(sample), 1))
+        (float(f"{norm:.6g}"), round(100 * float(np.searchsorted(sample, norm)) / len(sample), 1))
+        if np.isfinite(norm)
+        else (None, None)
         for norm in _norms(table, ids)
     ]
 
 
 def _norms(table: TableReader, ids: Sequence[int]) -> np.ndarray[Any, Any]:
-    norms: np.ndarray[Any, Any] = np.linalg.norm(table.take(ids).astype(np.float32), axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms: np.ndarray[Any, Any] = np.linalg.norm(table.take(ids).astype(np.float64), axis=1)
     return norms

@@ -7,9 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from vocabsurgeon.checkpoint.fingerprint import fingerprint
+from vocabsurgeon.checkpoint.layout import lay_out
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import write_record
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -49,11 +51,13 @@ def operate(
     `OutputError` where OUT exists or cannot be written, `UsageError` where it overlaps the source.
     """
     source = description.source
-    with StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged, _summing(source) as summed:
+    linked = linked_shards(source, plan) if options.link else frozenset()
+    with StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged, _summing(source, linked) as summed:
         write(source, plan.tensor_edits, plan.file_edits, staged.path, link=options.link, progress=progress)
         staged.start_flush()
         proof = prove(source, staged.path, plan.promises, progress) if options.verify else unproved(plan.promises)
-        after = None if proof.passed is False else describe(Checkpoint.open(staged.path), **named_keys(plan))
+        opened = None if proof.passed is False else proof.after or Checkpoint.open(staged.path)
+        after = describe(opened, **named_keys(plan)) if opened else None
         report = make_report(plan, description, after, proof, str(source.root), str(out))
         if report.passed:
             promises = [encode(promise) for promise in plan.promises]
@@ -62,11 +66,21 @@ def operate(
     return report
 
 
+def linked_shards(source: Checkpoint, plan: Plan) -> frozenset[str]:
+    """The weight files of the source that no edit touches: with `link` they are linked, not written."""
+    layouts = lay_out(source.shards, plan.tensor_edits, new_shard=True)
+    return frozenset(layout.copy_of for layout in layouts if layout.copy_of is not None)
+
+
 @contextmanager
-def _summing(source: Checkpoint) -> Iterator[Future[dict[str, Any]]]:
-    """The source's fingerprint, summed on another core while the result is written."""
+def _summing(source: Checkpoint, linked: frozenset[str]) -> Iterator[Future[dict[str, Any]]]:
+    """The source's fingerprint, summed on another core while the result is written; given up when that fails."""
+    stop = Event()
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(fingerprint, source)
+        try:
+            yield pool.submit(fingerprint, source, linked, stop.is_set)
+        finally:
+            stop.set()
 
 
 def named_keys(plan: Plan) -> dict[str, Any]:

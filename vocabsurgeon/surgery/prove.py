@@ -19,6 +19,8 @@ class Proof:
     """Each promise with its verdict, in the plan's order."""
 
     verdicts: tuple[tuple[Promise, Verdict], ...]
+    after: Checkpoint | None = None
+    """The result as it was opened for the proof; None where it was not opened."""
 
     @property
     def passed(self) -> bool | None:
@@ -61,7 +63,7 @@ def prove(before: Checkpoint, folder: Path, promises: Iterable[Promise], progres
     for number, promise in enumerate(promises, 1):
         verdicts.append((promise, _checked(promise, before, after)))
         progress("prove", number, len(promises))
-    return Proof(tuple(verdicts))
+    return Proof(tuple(verdicts), after)
 
 
 def unproved(promises: Iterable[Promise]) -> Proof:

@@ -52,10 +52,9 @@ def row_init(name: str, token_to_id: Callable[[str], int | None], rows: int) -> 
 
     Raises `UsageError` for an unknown name, and for a TOKEN that the tokenizer does not know or that has no row.
     """
+    check_init(name)
     if name in ROW_INITS:
         return ROW_INITS[name]
-    if not name.startswith(COPY):
-        raise UsageError(f"unknown row initializer {name!r}", hint=f"one of {', '.join(ROW_INITS)}, {COPY}TOKEN")
     token = name.removeprefix(COPY)
     number = token_to_id(token)
     if number is None:
@@ -63,6 +62,12 @@ def row_init(name: str, token_to_id: Callable[[str], int | None], rows: int) -> 
     if number >= rows:
         raise UsageError(f"{token!r} has id {number} but no row", where=f"--init {name}", hint="name another token")
     return lambda pieces, context: CopyOf(number)
+
+
+def check_init(name: str) -> None:
+    """Raises `UsageError` unless `name` is a strategy, or `copy:` with some token: for a run that writes no row."""
+    if name not in ROW_INITS and not name.startswith(COPY):
+        raise UsageError(f"unknown row initializer {name!r}", hint=f"one of {', '.join(ROW_INITS)}, {COPY}TOKEN")
 
 
 def for_vector(expression: RowExpression, context: RowContext) -> RowExpression:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vocabsurgeon.checkpoint.fingerprint import fingerprint
+from vocabsurgeon.checkpoint.fingerprint import is_of
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -30,8 +30,11 @@ from vocabsurgeon.vocabulary.describe import Description, describe
 from vocabsurgeon.vocabulary.tables import Table
 from vocabsurgeon.vocabulary.tie_state import TieState
 
-EXPECTED: dict[str, TieState] = {"tied": TieState.TIED, "untied": TieState.UNTIED_EQUAL}
-"""`--expect` → the state that the operation of that name leads to without loss."""
+EXPECTED: dict[str, tuple[TieState, ...]] = {
+    "tied": (TieState.TIED, TieState.TIED_DUPLICATE),
+    "untied": (TieState.UNTIED_EQUAL, TieState.UNTIED),
+}
+"""`--expect` → the states that count as that, the one that the operation leads to first."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def _recorded(before: Checkpoint, after: Checkpoint) -> tuple[Promise, ...] | No
     entries, made_from = document.get("promises"), document.get("source_fingerprint")
     if not isinstance(entries, list) or not entries or not isinstance(made_from, dict):
         return None
-    if made_from.get("sha256") != fingerprint(before)["sha256"]:
+    if not is_of(made_from, before):
         return None
     return tuple(decode(entry, PROMISES, RECORD) for entry in entries)
 
@@ -138,12 +141,16 @@ def _expected(before: Description, after: Description, expect: str | None) -> tu
     rows = after.vocabulary.rows
     if expect is None:
         return (TieStateAsIntended(before.tie.state, rows),)
-    kept, head = before.tables.input, before.tables.output_name
-    promises: list[Promise] = [TieStateAsIntended(EXPECTED[expect], rows)]
-    if kept is not None and head is not None:
-        if expect == "tied" and head in before.source.tensors:
-            promises.append(DropLossless(head, kept.key))
-        if expect == "untied" and head not in before.source.tensors:
-            promises.append(CopyIdentical(head, kept.key))
+    state = after.tie.state if after.tie.state in EXPECTED[expect] else EXPECTED[expect][0]
+    promises: list[Promise] = [TieStateAsIntended(state, rows)]
+    names = (before.tables.input_name, before.tables.output_name)
+    for key, other in (names, names[::-1]):
+        if key is None or other is None:
+            continue
+        had, has = key in before.source.tensors, key in after.source.tensors
+        if expect == "tied" and had and not has:
+            promises.append(DropLossless(key, other))
+        if expect == "untied" and has and not had:
+            promises.append(CopyIdentical(key, other))
     return tuple(promises)
 

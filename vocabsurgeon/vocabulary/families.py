@@ -1,6 +1,6 @@
 """Which tensor plays which vocabulary role in which model class: families.json as frozen data.
 
-The file is generated from transformers' own classes by tests/families/generate.py and held true by a test; nothing is decided here.
+tests/families/generate.py writes it from transformers' own classes, a test holds it true; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class VocabTensor:
 class Family:
     """The facts of one model class, as transformers' own class shows them on the meta device.
 
-    Keys are the names the class saves. A file may hold them with or without `base_model_prefix`; that is the reader's affair.
+    Keys are the names the class saves. A file may hold them with or without `base_model_prefix`: the reader's affair.
     """
 
     model_type: str
@@ -44,7 +44,7 @@ class Family:
     output_bias: tuple[VocabTensor, ...]
     """Every bias over the vocabulary: of the head, `cls.predictions.bias`, `final_logits_bias` (axis 1)."""
     others: tuple[VocabTensor, ...]
-    """The rest that grows with the vocabulary: an encoder's or decoder's own table, per-layer embeddings, token → expert tables."""
+    """The rest that grows with the vocabulary: an encoder's own table, per-layer embeddings, token → expert tables."""
     also: Mapping[str, tuple[str, ...]]
     """Key → other names that the class loads as the same tensor."""
     shared: tuple[tuple[str, ...], ...]
@@ -52,9 +52,10 @@ class Family:
     shared_if_tied: tuple[tuple[str, ...], ...]
     """Keys of one parameter where the tables are tied; the plain pair of input and output is left out."""
     tie_level: str
-    """Which config level the class obeys: `root`, `text`, `either`, `both`, `always`, `never`; empty without a head."""
+    """Which config level the class obeys: `root`, `text`, `either`, `both`, `root-else-text` (text where the root is
+    silent), `always`, `never`; empty without a head."""
     nested: Path
-    """The level that `text`, `either` and `both` mean beside the root."""
+    """The level that the names with `text`, `either` and `both` mean beside the root."""
     root_default: bool
     text_default: bool
     """What each of the two levels counts as where it is silent (the text level: for the default text model)."""
@@ -62,6 +63,8 @@ class Family:
     """Names of the flag in the root of a config.json; an earlier one overrules a later one."""
     size_keys: tuple[str, ...]
     """Names of the config values that hold the vocabulary's size."""
+    rows_beyond: tuple[int, int]
+    """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     base_model_prefix: str
     source: str
     """Where the facts come from: the transformers version and the class."""
@@ -80,21 +83,28 @@ class Family:
         """Whether the class ties its tables where the config levels state `flags`; False without a head."""
         root, text = flags.get((), self.root_default), flags.get(self.nested, self.text_default)
         said = {"always": True, "root": root, "text": text, "either": root or text, "both": root and text}
+        said["root-else-text"] = root if () in flags else text
         return said.get(self.tie_level, False)
 
     def obeyed(self, flags: Mapping[Path, bool]) -> Mapping[Path, bool]:
         """The part of `flags` that the class listens to."""
-        levels = {"root": [()], "text": [self.nested], "either": [(), self.nested], "both": [(), self.nested]}
-        return {path: flags[path] for path in levels.get(self.tie_level, ()) if path in flags}
+        if self.tie_level == "root" or (self.tie_level == "root-else-text" and () in flags):
+            levels: tuple[Path, ...] = ((),)
+        elif self.tie_forced is not None or not self.tie_level:
+            levels = ()
+        else:
+            levels = (self.nested,) if self.tie_level == "text" else ((), self.nested)
+        return {path: flags[path] for path in levels if path in flags}
 
 
-def family_for(model_type: str, architecture: str | None) -> Family | None:
+def family_for(model_type: str, architecture: str | None, text_type: str | None = None) -> Family | None:
     """The facts of the class `architecture` of `model_type`; None where the table does not hold the type.
 
     Without an architecture: the class with an LM head that the type is best known for, else the base model. For a
     class the table does not hold: the same where its name says that it has a head, else the base model.
+    `text_type` is the `model_type` of the text model inside, for types that hold different ones (BLIP-2 over OPT or T5).
     """
-    rows = _rows().get(model_type, ())
+    rows = _rows().get(f"{model_type}+{text_type}") or _rows().get(model_type, ())
     exact = [row for row in rows if architecture in row["classes"]]
     headed = architecture is None or _HEADS.search(architecture)
     likely = [row for row in rows if ("output" in row) == bool(headed)]
@@ -114,7 +124,7 @@ def known_output_keys() -> tuple[str, ...]:
 
 def known_model_types() -> tuple[str, ...]:
     """Every model type the table holds, sorted."""
-    return tuple(sorted(_rows()))
+    return tuple(sorted(name for name in _rows() if "+" not in name))
 
 
 @cache
@@ -142,9 +152,10 @@ def _known(role: str) -> tuple[str, ...]:
 
 def _family(row: Mapping[str, Any], architecture: str) -> Family:
     observed = architecture if architecture in row["classes"] else row["classes"][0]
-    usual = row["type"].replace("-", "_")
+    model_type = row["type"].partition("+")[0]
+    usual = model_type.replace("-", "_")
     return Family(
-        model_type=row["type"],
+        model_type=model_type,
         architecture=architecture,
         input_key=row["input"],
         output_key=row.get("output"),
@@ -159,6 +170,7 @@ def _family(row: Mapping[str, Any], architecture: str) -> Family:
         text_default=row.get("text_default", False),
         flag_keys=(*row.get("flags", ()), "tie_word_embeddings"),
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
+        rows_beyond=_pair(row.get("beyond", (0, 0))),
         base_model_prefix=row.get("prefix", ""),
         source=f"transformers {_table()['transformers']}: {row.get('source', f'{usual}.modeling_{usual}')}.{observed}",
     )
@@ -170,3 +182,8 @@ def _tensors(axes: Mapping[str, int]) -> tuple[VocabTensor, ...]:
 
 def _groups(groups: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(group) for group in groups)
+
+
+def _pair(numbers: Iterable[int]) -> tuple[int, int]:
+    first, second = numbers
+    return first, second

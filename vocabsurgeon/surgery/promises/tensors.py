@@ -12,6 +12,7 @@ from vocabsurgeon.checkpoint.compare import bytes_equal, tables_equal
 from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, Zeros
 from vocabsurgeon.checkpoint.evaluate import RowEvaluator
 from vocabsurgeon.checkpoint.header import TensorInfo
+from vocabsurgeon.checkpoint.rows import TableReader
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.promises.base import Promise, Verdict, verdict
 
@@ -75,13 +76,14 @@ class NewRowsAsPlanned(Promise):
 
     def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
         """Evaluates every expression again, from the source, and compares as bytes."""
-        if self.key not in before.tensors or self.key not in after.tensors:
-            return Verdict(False, (f"{self.key} is missing",))
+        found = [place.tensors.get(self.key) for place in (before, after)]
+        if any(info is None or not 0 <= self.axis < len(info.shape) for info in found):
+            return Verdict(False, (f"{self.key} is missing or has no axis {self.axis}",))
         evaluator, result = RowEvaluator(before.rows(self.key, self.axis)), after.rows(self.key, self.axis)
         problems = [
             f"{self.key}: row {number} is not what the plan says"
             for number, expression in self.rows
-            if number >= result.shape[0]
+            if not (0 <= number < result.shape[0] and _can_be_evaluated(expression, evaluator.table))
             or result.block(number, number + 1).tobytes() != evaluator.row(expression, number).tobytes()
         ]
         return verdict(problems, f"{self.key}: {len(self.rows)} written rows are as planned")
@@ -136,6 +138,14 @@ class DropLossless(Promise):
             return Verdict(False, (f"{self.kept} is missing",))
         same = tables_equal(before.rows(self.key), after.rows(self.kept))
         return verdict([] if same else [f"{self.key} was not equal to {self.kept}"], f"{self.kept} holds what {self.key} held")
+
+
+def _can_be_evaluated(expression: MeanOf | CopyOf | Normal | Zeros, table: TableReader) -> bool:
+    """Whether the source has the rows that the expression names; a record may claim anything."""
+    if isinstance(expression, Normal):
+        return expression.seed >= 0
+    ids = expression.ids if isinstance(expression, MeanOf) else (expression.id,) if isinstance(expression, CopyOf) else ()
+    return all(0 <= number < table.shape[0] for number in ids)
 
 
 def _tensors_equal(before: Checkpoint, after: Checkpoint, key: str) -> bool:

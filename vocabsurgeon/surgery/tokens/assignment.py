@@ -132,9 +132,7 @@ def _assigned(decision: Decision, loaded: LoadedTokenizer, unknown: int | None) 
     found = loaded.ids(request.describe if request.describe is not None else request.content)
     pieces = tuple(number for number in found if number != unknown)
     names = tuple(loaded.token(number) or "" for number in pieces)
-    notes = (
-        decision.notes if pieces else (*decision.notes, "no known piece: its row is the mean of the rows that have ids")
-    )
+    notes = decision.notes if pieces else (*decision.notes, "no known piece in its text")
     return AssignedToken(request.content, decision.id, decision.status, pieces, names, request, notes)
 
 

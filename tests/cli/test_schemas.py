@@ -1,0 +1,192 @@
+"""The JSON of each command: exactly these keys, of these types, null for what was not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import vocabsurgeon
+from tests.surgery.shelf import report_of, shelved, taken
+from tests.surgery.states import in_state
+from vocabsurgeon.vocabulary.tie_state import TieState
+
+Null = type(None)
+INT = (int,)
+MAYBE_INT, MAYBE_NUMBER, MAYBE_TEXT, MAYBE_BOOL = (int, Null), (int, float, Null), (str, Null), (bool, Null)
+IDS: Any = ([int], Null)
+"""A type is a tuple of classes, an object of types, or a list of one type; in a tuple, `[int]` is a list of numbers."""
+
+TABLES = [{"role": (str,), "key": (str,), "file": (str,), "shape": [(int,)], "dtype": (str,), "bytes": INT}]
+TIE = {
+    "state": (str,),
+    "declared": MAYBE_BOOL,
+    "effective": MAYBE_TEXT,
+    "values_equal": MAYBE_BOOL,
+    "max_abs_diff": MAYBE_NUMBER,
+    "mean_cosine": MAYBE_NUMBER,
+    "equal_rows": MAYBE_INT,
+    "duplicate_bytes": INT,
+    "evidence": [(str,)],
+}
+VOCABULARY = {
+    "rows": INT,
+    "ids": MAYBE_INT,
+    "max_id": MAYBE_INT,
+    "spare_rows": MAYBE_INT,
+    "ids_without_row": IDS,
+    "id_holes": IDS,
+    "tokenizer_sha256": MAYBE_TEXT,
+}
+BYTES = {"total": INT, "tables": INT, "saved_if_tied": INT, "added_if_untied": INT}
+FACTS = {"tables": TABLES, "tie": TIE, "vocabulary": VOCABULARY, "bytes": BYTES}
+INSPECT = {
+    "schema": (str,),
+    "model_type": MAYBE_TEXT,
+    "architecture": MAYBE_TEXT,
+    "tables_found_by": (str,),
+    **FACTS,
+}
+PROOF = {"proof": "names", "proof_evidence": "evidence"}
+OPERATION = {
+    **INSPECT,
+    **PROOF,
+    "source": (str,),
+    "out": MAYBE_TEXT,
+    "changed": (bool,),
+    "before": FACTS,
+    "files_omitted": [{"file": (str,), "reason": (str,)}],
+    "notes": [(str,)],
+}
+PLANNED = {
+    "content": (str,),
+    "id": INT,
+    "row": MAYBE_INT,
+    "status": (str,),
+    "special": (bool,),
+    "pieces": [(str,)],
+    "piece_ids": [(int,)],
+    "init": MAYBE_TEXT,
+    "expression": (dict, Null),
+    "notes": [(str,)],
+}
+TOKEN = PLANNED | {
+    "norm": MAYBE_NUMBER,
+    "norm_percentile": MAYBE_NUMBER,
+    "head_norm": MAYBE_NUMBER,
+    "head_norm_percentile": MAYBE_NUMBER,
+    "untrained_pieces": [(int,)],
+}
+ROWS = {f"rows_{name}": INT for name in ("before", "after", "grown", "reinitialised", "padding")} | {"rows_filled": [(int,)]}
+EXTEND = {**OPERATION, "tokens": [TOKEN], **ROWS}
+VERIFY = {**INSPECT, **PROOF, "before": FACTS, "promises_from": (str,), "passed": (bool,), "differences": [(str,)]}
+CHECK = {**INSPECT, "passed": (bool,), "findings": [{"severity": (str,), "message": (str,), "fix": (str,)}]}
+STEPS = {
+    "tensor_edits": [(dict,)],
+    "files_written": [{"file": (str,), "bytes": INT}],
+    "files_omitted": [{"file": (str,), "reason": (str,)}],
+    "promises": [(str,)],
+}
+DRY_RUN = {"schema": (str,), "dry_run": (bool,), "changed": (bool,), "plan": STEPS, "notes": [(str,)]}
+REFUSED = {
+    "schema": (str,),
+    "changed": (bool,),
+    "refused": (bool,),
+    "reason": (str,),
+    "evidence": [(str,)],
+    "ways_out": [(str,)],
+}
+
+
+def conform(value: Any, wanted: Any, place: str = "") -> None:
+    """Fail where `value` has another shape than `wanted`, naming the place."""
+    if wanted == "names":
+        assert value and all(outcome in (True, False, None) for outcome in value.values()), place
+    elif wanted == "evidence":
+        assert all(isinstance(line, str) for lines in value.values() for line in lines), place
+    elif isinstance(wanted, dict):
+        assert isinstance(value, dict) and value.keys() == wanted.keys(), f"{place}: {value.keys() ^ wanted.keys()}"
+        for key in wanted:
+            conform(value[key], wanted[key], f"{place}.{key}")
+    elif isinstance(wanted, list):
+        assert isinstance(value, list), place
+        for number, item in enumerate(value):
+            conform(item, wanted[0], f"{place}[{number}]")
+    elif isinstance(value, list):
+        assert any(isinstance(option, list) for option in wanted) and all(type(item) is int for item in value), place
+    else:
+        classes = tuple(option for option in wanted if not isinstance(option, list))
+        assert type(value) in classes, f"{place}: {value!r}"
+
+
+def _document(*arguments: Any) -> dict[str, Any]:
+    return vocabsurgeon(*arguments, "--json").document
+
+
+@pytest.mark.parametrize("state", TieState)
+def test_inspect_and_check(state: TieState, tmp_path: Path) -> None:
+    source = in_state(state, tmp_path / "source")
+    conform(_document("inspect", source), INSPECT)
+    conform(_document("inspect", source, "--compare"), INSPECT)
+    conform(_document("check", source), CHECK)
+
+
+def test_inspect_without_a_tokenizer_measures_no_ids(tmp_path: Path) -> None:
+    source = taken(tmp_path / "source")
+    (source / "tokenizer.json").unlink()
+    (source / "tokenizer_config.json").unlink()
+    document = _document("inspect", source)
+    conform(document, INSPECT)
+    assert document["vocabulary"] == dict.fromkeys(VOCABULARY) | {"rows": 64}
+    conform(_document("check", source), CHECK)
+    conform(_document("extend", source, tmp_path / "out", "--pad-to-multiple-of", "48"), EXTEND)
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_extend(tied: bool, tmp_path: Path) -> None:
+    arguments = ["extend", shelved(tied=tied), tmp_path / "out", "--token", "w5 w6", "--token", "<a>"]
+    planned = _document(*arguments, "--dry-run")
+    conform(planned, {**DRY_RUN, "tokens": [PLANNED], **ROWS})
+    document = _document(*arguments)
+    conform(document, EXTEND)
+    for token in document["tokens"]:
+        assert (token["head_norm"] is None) is tied and token["norm"] > 0
+    conform(_document("extend", tmp_path / "out", tmp_path / "again", "--token", "<a>"), EXTEND)
+    conform(_document("extend", shelved(tied=tied), tmp_path / "fast", "--token", "<a>", "--no-verify"), EXTEND)
+
+
+def test_tie_untie_verify(tmp_path: Path) -> None:
+    conform(_document("untie", shelved(), tmp_path / "apart"), OPERATION)
+    conform(_document("tie", tmp_path / "apart", tmp_path / "back"), OPERATION)
+    conform(_document("untie", shelved(), tmp_path / "more", "--dry-run"), DRY_RUN)
+    conform(_document("verify", shelved(), tmp_path / "back"), VERIFY)
+    conform(_document("verify", shelved(), tmp_path / "apart"), VERIFY)
+    conform(_document("tie", shelved(tied=False), tmp_path / "out"), REFUSED)
+
+
+def test_the_record_is_the_report_with_versions_fingerprint_and_promises(tmp_path: Path) -> None:
+    document = _document("extend", shelved(), tmp_path / "out", "--token", "<a>")
+    record = dict(report_of(tmp_path / "out"))
+    promises, versions, fingerprint = (record.pop(key) for key in ("promises", "versions", "source_fingerprint"))
+    assert record == document
+    assert all(isinstance(promise["is"], str) for promise in promises)
+    assert {"python", "vocabsurgeon", "tokenizers"} <= versions.keys()
+    assert len(fingerprint["sha256"]) == 64
+
+
+def test_effective_is_one_of_the_words(tmp_path: Path) -> None:
+    words = {
+        state: _document("inspect", in_state(state, tmp_path / state))["tie"]["effective"] for state in TieState
+    }
+    assert words == {
+        "tied": "shared",
+        "tied-duplicate": "shared",
+        "untied": "separate",
+        "untied-equal": "separate",
+        "conflict": "version-dependent",
+        "headless": "random-head",
+        "no-head": None,
+        "input-missing": None,
+        "row-mismatch": None,
+    }

@@ -1,0 +1,117 @@
+"""`audit`: what an ONNX export, from any exporter, or a checkpoint stores, against what its weights need. Writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from vocabsurgeon.checkpoint.progress import Progress, silent
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.onnx.byte_counts import ByteCounts, orphaned_bytes, referenced_bytes
+from vocabsurgeon.onnx.duplicates import Duplicate, find_duplicates, unique_bytes
+from vocabsurgeon.onnx.expected import expected_bytes, export_element
+from vocabsurgeon.onnx.files import OnnxFile
+from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.stored import Stored, open_stored
+from vocabsurgeon.onnx.summary import summary
+
+SCHEMA = "vocabsurgeon.audit/1"
+MAX_RATIO = 1.01
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """`max_ratio`: more stored bytes than this many times the needed ones fail. `parity`: compare the outputs with the
+    checkpoint's too, where one is given (loads torch). `atol`, `rtol`: see `parity.tolerances`."""
+
+    max_ratio: float = MAX_RATIO
+    parity: bool = True
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The answer of an audit. `parity` is None where it was not checked; `unchecked` says why."""
+
+    kind: str
+    """`onnx` or `checkpoint`."""
+    files: tuple[tuple[str, int], ...]
+    bytes: ByteCounts
+    duplicates: tuple[Duplicate, ...]
+    orphaned_files: tuple[str, ...]
+    max_ratio: float
+    parity: ParityReport | None = None
+    unchecked: str | None = None
+
+    @property
+    def small_enough(self) -> bool:
+        """Whether the files hold no more than the ratio allows."""
+        return self.bytes.ratio is None or self.bytes.ratio <= self.max_ratio
+
+    @property
+    def passed(self) -> bool:
+        """Small enough, and parity holds where it was checked."""
+        return self.small_enough and (self.parity is None or self.parity.passed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON."""
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "files": [{"name": name, "bytes": size} for name, size in self.files],
+            "bytes": self.bytes.to_dict(),
+            "duplicates": [duplicate.to_dict() for duplicate in self.duplicates],
+            "orphaned_files": list(self.orphaned_files),
+            "runtime": None,
+            "parity": None if self.parity is None else self.parity.to_dict(),
+            "parity_not_checked": self.unchecked,
+            "max_ratio": self.max_ratio,
+            "passed": self.passed,
+            "summary": summary(self.bytes, self.duplicates, self.max_ratio),
+        }
+
+
+def audit(
+    path: Path | str,
+    checkpoint: Checkpoint | Path | str | None = None,
+    options: AuditOptions = AuditOptions(),
+    progress: Progress = silent,
+) -> AuditReport:
+    """Count the bytes at `path`: an ONNX file, a folder of several, or a checkpoint folder.
+
+    With `checkpoint`, the bytes that its parameters need are the measure, and the outputs of a single decoder graph are
+    compared with it. Memory does not grow with the files. Raises `OnnxError`, `CheckpointError` or `UsageError` where
+    there is nothing at `path` that can be read.
+    """
+    source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    stored = open_stored(Path(path))
+    report = count(stored, source, options.max_ratio, progress)
+    if source is None:
+        return replace(report, unchecked="no checkpoint was given")
+    if stored.kind != "onnx" or not options.parity:
+        return replace(report, unchecked="not asked for" if stored.kind == "onnx" else "a checkpoint has no graph to run")
+    return _with_parity(report, stored.graphs, source, options, progress)
+
+
+def count(stored: Stored, checkpoint: Checkpoint | None, max_ratio: float, progress: Progress) -> AuditReport:
+    """The bytes alone; parity is left unchecked."""
+    duplicates = tuple(find_duplicates(stored.tensors, progress))
+    orphaned = orphaned_bytes(stored.tensors, stored.data)
+    referenced = referenced_bytes(stored.tensors)
+    unique = unique_bytes(stored.tensors, duplicates)
+    expected = None if checkpoint is None else expected_bytes(checkpoint, export_element(stored.tensors))
+    counts = ByteCounts(referenced + orphaned, referenced, unique, expected, orphaned, stored.graph_bytes)
+    return AuditReport(stored.kind, stored.files, counts, duplicates, stored.orphaned_files, max_ratio)
+
+
+def _with_parity(
+    report: AuditReport, graphs: tuple[OnnxFile, ...], source: Checkpoint, options: AuditOptions, progress: Progress
+) -> AuditReport:
+    from vocabsurgeon.onnx.parity import check_parity, why_not
+
+    reason = why_not(graphs)
+    if reason is not None:
+        return replace(report, unchecked=reason)
+    return replace(report, parity=check_parity(graphs[0].path, source, options.atol, options.rtol, progress))

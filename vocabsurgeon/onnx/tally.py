@@ -1,0 +1,87 @@
+"""Figures over pairs of logits, taken position by position: nothing but sums is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.tolerances import Tolerance
+
+Array = np.ndarray[Any, Any]
+_WIDENED = 1 << 21
+"""Logits that are widened to float64 at a time."""
+
+
+class Tally:
+    """Sums up the logits that are `add`ed; `report` turns the sums into a verdict."""
+
+    def __init__(self) -> None:
+        self._positions, self._kl, self._scale = 0, 0.0, 0.0
+        self._max_abs_diff, self._worst = 0.0, "nothing differs"
+        self._margins: list[float] = []
+        """How far the model's top two are apart, wherever the export's choice is another."""
+        self._greedy_equal = True
+        self._checks: dict[str, None] = {}
+
+    def add(self, check: str, model: Array, export: Array, *, greedy: bool = False) -> None:
+        """Compare logits `[positions, rows]` float32 of the model and of the export. `greedy`: they choose tokens."""
+        self._checks[check] = None
+        step = max(1, _WIDENED // model.shape[-1])
+        for start in range(0, len(model), step):
+            a, b = (side[start : start + step].astype(np.float64) for side in (model, export))
+            self._add_differences(check, start, a, b)
+            self._add_choices(a, b, greedy)
+            self._positions += len(a)
+            self._kl += float(_divergence(a, b).sum())
+
+    def report(self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = ()) -> ParityReport:
+        """The verdict on everything added, by `tolerance` at the scale of the model's largest logit."""
+        positions = max(1, self._positions)
+        allowed = tolerance.allowed(self._scale)
+        return ParityReport(
+            dtype=dtype,
+            max_abs_diff=self._max_abs_diff,
+            mean_kl=self._kl / positions,
+            top1_agreement=1 - len(self._margins) / positions,
+            greedy_equal=self._greedy_equal,
+            tolerance=allowed,
+            clear_misses=sum(not margin <= 2 * allowed for margin in self._margins),
+            positions=self._positions,
+            checks=tuple(self._checks),
+            worst=self._worst,
+            skipped=skipped,
+        )
+
+    def _add_differences(self, check: str, start: int, model: Array, export: Array) -> None:
+        with np.errstate(invalid="ignore"):
+            gaps = np.where(model == export, 0.0, np.abs(model - export)).max(axis=-1)
+        worst = int(np.argmax(gaps))  # a NaN is the largest of all
+        if not gaps[worst] <= self._max_abs_diff:
+            self._max_abs_diff, self._worst = float(gaps[worst]), f"{check}, position {start + worst}"
+        finite = np.abs(model[np.isfinite(model)])
+        self._scale = max(self._scale, float(finite.max(initial=0.0)))
+
+    def _add_choices(self, model: Array, export: Array, greedy: bool) -> None:
+        differs = model.argmax(axis=-1) != export.argmax(axis=-1)
+        for row in model[differs]:
+            second, first = np.sort(row)[-2:] if len(row) > 1 else (-np.inf, row[0])
+            self._margins.append(float(first - second))
+        if greedy and differs.any():
+            self._greedy_equal = False
+
+
+def _divergence(model: Array, export: Array) -> Array:
+    """Kullback-Leibler divergence of the export's distribution from the model's, in nats, per position."""
+    p, q = _log_softmax(model), _log_softmax(export)
+    with np.errstate(invalid="ignore"):
+        terms = np.exp(p) * (p - q)
+    return np.maximum(np.where(np.isneginf(p), 0.0, terms).sum(axis=-1), 0.0)
+
+
+def _log_softmax(logits: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        normed: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return normed
