@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checkpoints import checkpoint, random_tensor
-from vocabsurgeon.checkpoint.fingerprint import fingerprint
+from vocabsurgeon.checkpoint.fingerprint import fingerprint, is_of
 from vocabsurgeon.checkpoint.record import RECORD, versions, write_record
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError
@@ -69,3 +69,29 @@ def test_file_name_that_is_no_text_survives_in_the_record(source: Checkpoint, tm
     write_record(tmp_path, {"file": name}, fingerprint(opened))
     document = json.loads((tmp_path / RECORD).read_bytes().decode("utf-8"))
     assert document["file"] == name and name in document["source_fingerprint"]["files"]
+
+
+def test_sampled_weights_are_read_in_part_and_told_apart_from_summed_ones(
+    source: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vocabsurgeon.checkpoint.fingerprint.BLOCK_BYTES", 4)
+    monkeypatch.setattr("vocabsurgeon.checkpoint.fingerprint.SAMPLES", 3)
+    name = "model.safetensors"
+    content = source.path(name).read_bytes()
+    middle = (len(content) - 4) // 2
+    parts = content[:4] + content[middle : middle + 4] + content[-4:]
+    sampled = fingerprint(source, {name, "notes.txt"})
+    assert sampled["files"][name] == {"bytes": len(content), "sampled_crc32": f"{zlib.crc32(parts):08x}"}
+    assert sampled["files"]["notes.txt"] == fingerprint(source)["files"]["notes.txt"]
+    assert is_of(sampled, source) and is_of(fingerprint(source), source)
+    source.path(name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert not is_of(sampled, source)
+
+
+def test_fingerprint_gives_up_when_it_is_told_to(source: Checkpoint) -> None:
+    assert fingerprint(source, stopped=lambda: True)["sha256"] != fingerprint(source)["sha256"]
+
+
+@pytest.mark.parametrize("recorded", [{}, {"sha256": 1, "files": []}, {"sha256": "x", "files": {"a": None}}])
+def test_damaged_record_is_of_no_source(source: Checkpoint, recorded: dict[str, object]) -> None:
+    assert not is_of(recorded, source)

@@ -31,7 +31,7 @@ _FEW = 2
 
 
 def classes() -> Iterator[tuple[str, str]]:
-    """Every (model type, class name) of the auto classes in `AUTO_CLASSES`, each once, in their order; then the variants."""
+    """Every (model type, class name) of the auto classes in `AUTO_CLASSES`, each once, then the variants."""
     from transformers.models.auto import modeling_auto
 
     seen: dict[tuple[str, str], None] = {}

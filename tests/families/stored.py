@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stored(model: PreTrainedModel, key: str) -> tuple[str, Tensor]:
-    """What `save_pretrained` writes for the module tree's `key`, name and tensor; `key` itself where a file splits it."""
+    """Name and tensor that `save_pretrained` writes for the module tree's `key` (its own where a file splits it)."""
     from transformers.core_model_loading import revert_weight_conversion
 
     tensor = model.state_dict(keep_vars=True)[key]

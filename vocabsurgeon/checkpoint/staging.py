@@ -139,9 +139,9 @@ def refuse_overlap(out: Path, source: Path) -> None:
         relation = "is the source itself"
     elif real_source in real_out.parents:
         relation = f"lies inside the source {source}"
-    elif real_out in real_source.parents and real_source.is_dir():
+    elif real_out in real_source.parents and os.path.isdir(real_source):
         relation = f"holds the source {source}"
-    elif real_out.is_dir() and any(real_out in target.parents for target in _link_targets(real_source)):
+    elif os.path.isdir(real_out) and any(real_out in target.parents for target in _link_targets(real_source)):
         relation = f"holds files of the source {source}, which links to them"
     if relation:
         raise UsageError(f"OUT {relation}", where=out, hint="the source is never written: name a folder elsewhere")

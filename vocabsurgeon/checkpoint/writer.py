@@ -20,6 +20,7 @@ from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill, open_source
 from vocabsurgeon.checkpoint.shards import INDEX
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.checkpoint.write_back import PART_BYTES, begin_write_back
 from vocabsurgeon.errors import OutputError
 
 
@@ -208,6 +209,7 @@ def _copy(source: int, target: int, offset: int, count: int, path: Path) -> int:
         view = memoryview(buffer)[: min(len(buffer), count - done)]
         fill(source, offset + done, view, path)
         done += _write_all(target, view)
+        begin_write_back(target, len(view))
     return count
 
 
@@ -219,10 +221,11 @@ def _copy_in_kernel(source: int, target: int, offset: int, count: int) -> int:
     done = 0
     try:
         while done < count and hasattr(os, "copy_file_range"):
-            moved = os.copy_file_range(source, target, min(count - done, 1 << 30), offset_src=offset + done)
+            moved = os.copy_file_range(source, target, min(count - done, PART_BYTES), offset_src=offset + done)
             if moved == 0:
                 break
             done += moved
+            begin_write_back(target, moved)
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise

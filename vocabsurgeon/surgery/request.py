@@ -36,11 +36,21 @@ def extend_request(
         requests += read_requests(Path(tokens_file), special=special)
     requests = _replacing(requests, [parse_pair(text, "--replace") for text in replaces], special)
     named = {item.content for item in requests}
-    requests = _described(requests, dict(parse_pair(text, "--describe", named) for text in describe))
-    holders = {**_named_roles(requests), **dict(parse_role(text) for text in roles)}
+    texts = _once([parse_pair(text, "--describe", named) for text in describe], "--describe", "is described twice")
+    requests = _described(requests, texts)
+    given = _once([parse_role(text) for text in roles], "--role", "is given to two tokens")
+    holders = {**_named_roles(requests), **given}
     if seed < 0:
         raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
     return ExtendRequest(tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote)
+
+
+def _once(pairs: Sequence[tuple[str, str]], option: str, problem: str) -> dict[str, str]:
+    """The pairs as a dictionary; raises `UsageError` where one would overwrite another."""
+    for name, text in pairs:
+        if any(other == name and more != text for other, more in pairs):
+            raise UsageError(f"{name!r} {problem}", where=option)
+    return dict(pairs)
 
 
 def _replacing(requests: list[TokenRequest], pairs: Sequence[tuple[str, str]], special: bool) -> list[TokenRequest]:

@@ -102,7 +102,7 @@ def family_for(model_type: str, architecture: str | None, text_type: str | None 
 
     Without an architecture: the class with an LM head that the type is best known for, else the base model. For a
     class the table does not hold: the same where its name says that it has a head, else the base model.
-    `text_type` is the `model_type` of the text model inside, for types that hold different ones (BLIP-2 over OPT or T5).
+    `text_type` is the `model_type` of the text model inside, for types that may hold several (BLIP-2: OPT, T5).
     """
     rows = _rows().get(f"{model_type}+{text_type}") or _rows().get(model_type, ())
     exact = [row for row in rows if architecture in row["classes"]]
