@@ -102,7 +102,9 @@ def test_heavy_libraries_are_imported_where_they_are_used(file: Path) -> None:
 @pytest.mark.parametrize("file", MODULES)
 def test_files_and_functions_keep_their_size(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= 400
-    long = {node.name: _length(node) for node in ast.walk(TREES[file]) if isinstance(node, Function) and _length(node) > 60}
+    long = {
+        node.name: _length(node) for node in ast.walk(TREES[file]) if isinstance(node, Function) and _length(node) > 60
+    }
     assert not long
 
 
@@ -176,7 +178,10 @@ def test_only_one_module_renames_and_only_the_checkpoint_layer_writes() -> None:
             _module(file)
             for file, tree in TREES.items()
             for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.value, ast.Name) and node.value.id == "os"
+            if isinstance(node, ast.Attribute)
+            and node.attr in names
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "os"
         }
 
     assert calls("rename", "replace", "renames") == {"vocabsurgeon.checkpoint.staging"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+
+import vocabsurgeon
+
+Command = Sequence[str | Path]
 
 # A parent's memory counts as its child's peak until the child has started: so a small process of its own starts it.
 _LAUNCHER = """
@@ -27,21 +32,27 @@ print(json.dumps([os.waitstatus_to_exitcode(status), wall, usage.ru_maxrss * 102
 
 @dataclass(frozen=True)
 class Run:
-    """One process: `wall` and `cpu` in seconds, `peak` resident bytes."""
+    """One process: `wall` and `cpu` in seconds, `peak` resident bytes. `best`: the shortest wall of several."""
 
     wall: float
     peak: int
     cpu: float
+    best: float
 
 
-def fresh(command: Sequence[str | Path]) -> Run:
+def fresh(command: Command) -> Run:
     """Run `command` to its end; raises `RuntimeError` where it fails."""
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *map(str, command)]
-    done = subprocess.run(launch, capture_output=True, text=True, check=True)
+    done = subprocess.run(launch, capture_output=True, text=True, check=True, env=_environment())
     code, wall, peak, cpu = json.loads(done.stdout)
     if code:
         raise RuntimeError(f"{command} failed with {code}: {done.stderr}")
-    return Run(wall, peak, cpu)
+    return Run(wall, peak, cpu, wall)
+
+
+def _environment() -> dict[str, str]:
+    """The same package as in this process, installed or not."""
+    return {**os.environ, "PYTHONPATH": str(Path(vocabsurgeon.__file__).parents[1])}
 
 
 def tool(*arguments: str | Path) -> list[str | Path]:
@@ -55,21 +66,21 @@ def copied_and_synced(source: Path, out: Path) -> list[str | Path]:
 
 
 def interleaved(
-    commands: Mapping[str, Callable[[Path], Sequence[str | Path]]], source: Path, work: Path, rounds: int
+    commands: Mapping[str, Callable[[Path], Command]], source: Path, work: Path, rounds: int
 ) -> dict[str, Run]:
     """Each command `rounds` times in turn, each into a new OUT below `work`; medians of wall and CPU, highest peak.
 
-    Before each run the page cache holds the source, and nothing that an earlier run wrote waits for the disk.
+    Before each run the page cache holds the source, and nothing that an earlier run wrote waits for the disk. With more
+    than one round, one goes before that is not counted.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
-    for number in range(rounds):
-        order = list(commands) if number % 2 == 0 else list(reversed(commands))
-        for name in order:
+    for number in range(rounds + (rounds > 1)):
+        for name in commands if number % 2 else reversed(commands):
             out = work / "out"
             _settle(source)
             runs[name].append(fresh(commands[name](out)))
             shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
-    return {name: _middle(done) for name, done in runs.items()}
+    return {name: _middle(done[rounds > 1 :]) for name, done in runs.items()}
 
 
 def _settle(source: Path) -> None:
@@ -82,7 +93,8 @@ def _settle(source: Path) -> None:
 
 
 def _middle(runs: Sequence[Run]) -> Run:
-    return Run(median(run.wall for run in runs), max(run.peak for run in runs), median(run.cpu for run in runs))
+    walls = [run.wall for run in runs]
+    return Run(median(walls), max(run.peak for run in runs), median(run.cpu for run in runs), min(walls))
 
 
 def table(title: str, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
@@ -94,10 +106,18 @@ def table(title: str, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> No
 
 
 def compared(title: str, runs: Mapping[str, Run], reference: str) -> None:
-    """Print each run beside the wall time of `reference`."""
-    base = runs[reference].wall
+    """Print each run beside `reference`: ratios of the medians, and of the best, which a busy machine spoils least."""
+    base = runs[reference]
     rows = [
-        [name, f"{run.wall:.2f} s", f"{run.wall / base:.2f}", f"{run.cpu:.2f} s", f"{run.peak / 1e6:.0f} MB"]
+        [
+            name,
+            f"{run.wall:.2f} s",
+            f"{run.wall / base.wall:.2f}",
+            f"{run.best:.2f} s",
+            f"{run.best / base.best:.2f}",
+            f"{run.cpu:.2f} s",
+            f"{run.peak / 1e6:.0f} MB",
+        ]
         for name, run in runs.items()
     ]
-    table(title, rows, ["", "wall", f"÷ {reference}", "CPU", "peak RSS"])
+    table(title, rows, ["", "median", f"÷ {reference}", "best", f"÷ {reference}", "CPU", "peak RSS"])

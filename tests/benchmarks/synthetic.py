@@ -1,4 +1,4 @@
-"""Checkpoints of any size with Llama's names and shapes, random bf16 weights, written in blocks. Nothing is measured here."""
+"""Checkpoints of any size with Llama's names and shapes and random bf16 weights, written in blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Shape:
     shard_bytes: int
 
 
-TINY = Shape(rows=64, width=16, layers=2, shard_bytes=20_000)
+TINY = Shape(rows=64, width=16, layers=2, shard_bytes=8_000)
+MIDDLE = Shape(rows=64, width=1024, layers=4, shard_bytes=50_000_000)
+"""0.12 GB: beyond what a process of ours holds by itself."""
 SMALL = Shape(rows=32_000, width=2048, layers=1, shard_bytes=500_000_000)
 """0.25 GB tied."""
 LARGE = Shape(rows=32_000, width=2048, layers=19, shard_bytes=500_000_000)

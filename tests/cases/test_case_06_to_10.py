@@ -11,9 +11,9 @@ import torch
 from tests.cases.sources import extended, llama
 from tests.cli.runner import vocabsurgeon
 from tests.surgery.shelf import (
+    FAMILIES,
     HEAD,
     INPUT,
-    FAMILIES,
     bits,
     config_of,
     leftovers,
@@ -73,7 +73,11 @@ def test_case_08_untie_stores_a_copy_and_reloads_bit_equal(tmp_path: Path) -> No
 
 def test_case_08_the_flag_is_written_at_every_level(tmp_path: Path) -> None:
     source = llama(tmp_path / "source")
-    nested = {"text_config": {"vocab_size": 32}, "decoder": {"tie_word_embeddings": True}, "vision_config": {"width": 4}}
+    nested = {
+        "text_config": {"vocab_size": 32},
+        "decoder": {"tie_word_embeddings": True},
+        "vision_config": {"width": 4},
+    }
     with_config(source, **nested)
     assert vocabsurgeon("untie", source, tmp_path / "out").code == 0
     config = config_of(tmp_path / "out")

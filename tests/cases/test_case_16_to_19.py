@@ -106,7 +106,9 @@ def test_case_19_roles_post_processor_and_template_stay(kind: str, tmp_path: Pat
     assert (auto.bos_token, auto.eos_token, auto.pad_token, auto.chat_template) == (first, second, first, TEMPLATE)
     assert contents(out)["generation_config.json"] == contents(source)["generation_config.json"]
     before, after = reloaded(source).config, reloaded(out).config
-    assert all(getattr(before, f"{role}_token_id") == getattr(after, f"{role}_token_id") for role in ("bos", "eos", "pad"))
+    assert all(
+        getattr(before, f"{role}_token_id") == getattr(after, f"{role}_token_id") for role in ("bos", "eos", "pad")
+    )
 
 
 def test_case_19_a_role_is_given_where_it_is_asked_for(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def test_1_the_answer_is_no(tmp_path: Path) -> None:
     broken = taken(tmp_path / "broken", tied=False)
     with_tensors(broken, lambda tensors: tensors["model.norm.weight"].neg_())
     assert vocabsurgeon("verify", shelved(tied=False), broken).code == 1
-    (broken / "config.json").write_text((broken / "config.json").read_text().replace('vocab_size": 64', 'vocab_size": 63'))
+    (broken / "config.json").write_text(
+        (broken / "config.json").read_text().replace('vocab_size": 64', 'vocab_size": 63')
+    )
     assert vocabsurgeon("check", broken).code == 1
 
 
@@ -129,7 +131,9 @@ def test_a_signal_during_the_write_leaves_nothing(number: signal.Signals, code: 
     source, out = taken(tmp_path / "source"), tmp_path / "parent" / "out"
     before = contents(source, without=())
     arguments = [command()[0], "-W", "error", "-c", SLOW, "untie", str(source), str(out)]
-    with subprocess.Popen(arguments, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        arguments, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
         assert run.stderr is not None and run.stderr.readline() == "writing\n"
         assert any(path.name.startswith(".out.staged-") for path in out.parent.iterdir())
         time.sleep(0.05)
@@ -153,7 +157,9 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_2_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command("inspect", shelved()), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            command("inspect", shelved()), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "standard output" in done.stderr
 
 

@@ -70,7 +70,9 @@ def test_dry_run_tells_what_the_run_then_does(tmp_path: Path) -> None:
     planned, done = vocabsurgeon(*arguments, "--dry-run").document, vocabsurgeon(*arguments).document
     for key in ("content", "id", "row", "status", "pieces", "piece_ids", "init", "expression"):
         assert planned["tokens"][0][key] == done["tokens"][0][key]
-    assert [planned[key] for key in planned if key.startswith("rows_")] == [done[key] for key in planned if key.startswith("rows_")]
+    assert [planned[key] for key in planned if key.startswith("rows_")] == [
+        done[key] for key in planned if key.startswith("rows_")
+    ]
 
 
 def test_existing_out_needs_overwrite(tmp_path: Path) -> None:
@@ -136,10 +138,18 @@ def test_chat_template_is_written(tmp_path: Path) -> None:
 
 
 def test_light_commands_import_neither_torch_nor_transformers(tmp_path: Path) -> None:
-    ran = in_process(["extend", shelved(), tmp_path / "out", "--token", "<a>", "--json"], env={"PYTHONPROFILEIMPORTTIME": "1"})
+    ran = in_process(
+        ["extend", shelved(), tmp_path / "out", "--token", "<a>", "--json"], env={"PYTHONPROFILEIMPORTTIME": "1"}
+    )
     assert ran.code == 0
     imported = {line.rsplit("|", 1)[-1].strip() for line in ran.stderr.splitlines() if line.startswith("import time:")}
-    assert "vocabsurgeon.surgery.run" in imported and not imported & {"torch", "transformers", "onnx", "onnxruntime", "matplotlib"}
+    assert "vocabsurgeon.surgery.run" in imported and not imported & {
+        "torch",
+        "transformers",
+        "onnx",
+        "onnxruntime",
+        "matplotlib",
+    }
 
 
 def test_json_of_a_table_with_infinities_is_valid(tmp_path: Path) -> None:

@@ -78,7 +78,9 @@ TOKEN = PLANNED | {
     "head_norm_percentile": MAYBE_NUMBER,
     "untrained_pieces": [(int,)],
 }
-ROWS = {f"rows_{name}": INT for name in ("before", "after", "grown", "reinitialised", "padding")} | {"rows_filled": [(int,)]}
+ROWS = {f"rows_{name}": INT for name in ("before", "after", "grown", "reinitialised", "padding")} | {
+    "rows_filled": [(int,)]
+}
 EXTEND = {**OPERATION, "tokens": [TOKEN], **ROWS}
 VERIFY = {**INSPECT, **PROOF, "before": FACTS, "promises_from": (str,), "passed": (bool,), "differences": [(str,)]}
 CHECK = {**INSPECT, "passed": (bool,), "findings": [{"severity": (str,), "message": (str,), "fix": (str,)}]}
@@ -176,9 +178,7 @@ def test_the_record_is_the_report_with_versions_fingerprint_and_promises(tmp_pat
 
 
 def test_effective_is_one_of_the_words(tmp_path: Path) -> None:
-    words = {
-        state: _document("inspect", in_state(state, tmp_path / state))["tie"]["effective"] for state in TieState
-    }
+    words = {state: _document("inspect", in_state(state, tmp_path / state))["tie"]["effective"] for state in TieState}
     assert words == {
         "tied": "shared",
         "tied-duplicate": "shared",

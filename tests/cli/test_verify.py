@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import vocabsurgeon
-from tests.surgery.shelf import HEAD, INPUT, Tensors, contents, reloaded, shelved, taken, with_config, with_json, with_tensors
+from tests.surgery.shelf import (
+    HEAD,
+    INPUT,
+    Tensors,
+    contents,
+    reloaded,
+    shelved,
+    taken,
+    with_config,
+    with_json,
+    with_tensors,
+)
 
 
 @pytest.fixture
@@ -55,9 +66,7 @@ DAMAGE: dict[str, tuple[Callable[[Tensors], object], str]] = {
 
 @pytest.mark.parametrize(("change", "told"), DAMAGE.values(), ids=list(DAMAGE))
 @pytest.mark.parametrize("recorded", [True, False], ids=["record", "defaults"])
-def test_damage_is_found(
-    change: Callable[[Tensors], object], told: str, recorded: bool, ours: Path
-) -> None:
+def test_damage_is_found(change: Callable[[Tensors], object], told: str, recorded: bool, ours: Path) -> None:
     if not recorded:
         _without_record(ours)
     with_tensors(ours, change)

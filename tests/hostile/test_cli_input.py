@@ -93,8 +93,14 @@ INPUTS: dict[str, tuple[Callable[[Path], Path | str], str]] = {
         "truncated",
     ),
     "an LFS pointer": (lambda path: _weights(path, b"version https://git-lfs.github.com/spec/v1\n"), "git lfs pull"),
-    "an unknown dtype": (lambda path: _header(path, lambda header: header[TABLE].update(dtype="F12")), "unknown dtype 'F12'"),
-    "a negative shape": (lambda path: _header(path, lambda header: header[TABLE].update(shape=[-1, 2])), "whole numbers"),
+    "an unknown dtype": (
+        lambda path: _header(path, lambda header: header[TABLE].update(dtype="F12")),
+        "unknown dtype 'F12'",
+    ),
+    "a negative shape": (
+        lambda path: _header(path, lambda header: header[TABLE].update(shape=[-1, 2])),
+        "whole numbers",
+    ),
     "no table": (lambda path: with_tensors(taken(path), lambda tensors: tensors.pop(TABLE)), "no vocabulary table"),
     "a table of three dimensions": (
         lambda path: with_tensors(taken(path), lambda tensors: tensors.update({TABLE: tensors[TABLE][None]})),
@@ -102,8 +108,14 @@ INPUTS: dict[str, tuple[Callable[[Path], Path | str], str]] = {
     ),
     "a flag that is a text": (lambda path: with_config(taken(path), tie_word_embeddings="yes"), "not true or false"),
     "a model type that is a number": (lambda path: with_config(taken(path), model_type=3), "not a string"),
-    "a config that is cut": (lambda path: (taken(path) / "config.json").write_text("{") and path, "config.json: is not JSON"),
-    "a tokenizer that is cut": (lambda path: (taken(path) / "tokenizer.json").write_text("{") and path, "tokenizer.json"),
+    "a config that is cut": (
+        lambda path: (taken(path) / "config.json").write_text("{") and path,
+        "config.json: is not JSON",
+    ),
+    "a tokenizer that is cut": (
+        lambda path: (taken(path) / "tokenizer.json").write_text("{") and path,
+        "tokenizer.json",
+    ),
     "a tokenizer of another shape": (
         lambda path: (taken(path) / "tokenizer.json").write_text("[1]") and path,
         "tokenizer.json",
@@ -201,7 +213,12 @@ def test_names_with_control_characters_cannot_color_the_terminal(tmp_path: Path)
     (source / nasty).write_text("x")
     with_tensors(source, lambda tensors: tensors.update({nasty: tensors["model.norm.weight"].clone()}))
     with_config(source, model_type=nasty, architectures=[nasty])
-    for arguments in (["inspect", source], ["check", source], ["verify", shelved(), source, "-v"], ["tie", source, tmp_path / "t", "-v"]):
+    for arguments in (
+        ["inspect", source],
+        ["check", source],
+        ["verify", shelved(), source, "-v"],
+        ["tie", source, tmp_path / "t", "-v"],
+    ):
         ran = vocabsurgeon(*arguments)
         assert ran.code in (0, 1, 2) and "\x1b" not in ran.stdout + ran.stderr
     ran = vocabsurgeon("inspect", nasty)

@@ -1,4 +1,4 @@
-"""An honest result for each promise to hold of, and ways to break one thing in it. Each change is made behind the tool's back."""
+"""An honest result for each promise to hold of, and a way to flip one bit in it behind the tool's back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def source_of(operation: str, tmp_path: Path) -> Path:
     if operation == "tie":
         run(shelved(), tmp_path / "apart", untying())
         return tmp_path / "apart"
-    return taken(tmp_path / "source", tied=operation == "untie", max_shard_size="6KB" if operation == "extend" else "1GB")
+    return taken(
+        tmp_path / "source", tied=operation == "untie", max_shard_size="6KB" if operation == "extend" else "1GB"
+    )
 
 
 OPERATIONS: dict[str, Callable[[], Operation]] = {"extend": extending_two, "tie": tying, "untie": untying}

@@ -48,7 +48,16 @@ def test_promises_survive_the_record(operation: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [None, 1, [], {}, {"is": "Path"}, {"is": ["IndexExact"]}, {"is": "IndexExact", "more": 1}, {"is": "CopyIdentical", "key": 1, "source": "x"}],
+    [
+        None,
+        1,
+        [],
+        {},
+        {"is": "Path"},
+        {"is": ["IndexExact"]},
+        {"is": "IndexExact", "more": 1},
+        {"is": "CopyIdentical", "key": 1, "source": "x"},
+    ],
     ids=str,
 )
 def test_what_is_no_promise_is_refused(entry: object) -> None:

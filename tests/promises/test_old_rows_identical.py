@@ -14,7 +14,10 @@ from vocabsurgeon.surgery.promises import OldRowsIdentical
 
 def test_holds_of_an_honest_result(tmp_path: Path) -> None:
     pair = Pair("extend", OldRowsIdentical, tmp_path)
-    assert pair.holds() and {promise.key for promise in pair.promises if isinstance(promise, OldRowsIdentical)} == {INPUT, HEAD}
+    assert pair.holds() and {promise.key for promise in pair.promises if isinstance(promise, OldRowsIdentical)} == {
+        INPUT,
+        HEAD,
+    }
 
 
 @pytest.mark.parametrize("key", [INPUT, HEAD])

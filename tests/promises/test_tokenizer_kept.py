@@ -40,7 +40,9 @@ def test_fails_where_the_tokenizer_differs(
 ) -> None:
     pair = Pair("extend", TokenizerKept, tmp_path)
     if not loaded:
-        pair.promises = [replace(promise, baseline=None) for promise in pair.promises if isinstance(promise, TokenizerKept)]
+        pair.promises = [
+            replace(promise, baseline=None) for promise in pair.promises if isinstance(promise, TokenizerKept)
+        ]
         assert pair.holds()
     file = pair.out / "tokenizer.json"
     document = json.loads(file.read_text())

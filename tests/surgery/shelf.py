@@ -1,4 +1,7 @@
-"""Tiny checkpoints built once a run and shared: `shelved` gives one to read, `taken` a copy to write into; and what is asked of results."""
+"""Tiny checkpoints built once a run and shared, and what is asked of results.
+
+`shelved` gives a folder to read, `taken` a copy to write into.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ Tensors = dict[str, torch.Tensor]
 INPUT, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 """Keys of the llama models."""
 FAMILIES = (
-    ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text")
-    + ("gpt2", "gpt_neox", "opt", "phi", "phi3", "bloom", "falcon")
-)  # fmt: skip
+    *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"),
+    *("gpt2", "gpt_neox", "opt", "phi", "phi3", "bloom", "falcon"),
+)
 """The decoder-only families of the first release."""
 
 
@@ -113,7 +116,9 @@ def shares(model: Any) -> bool:
 def logits_of(model: Any, rows: int = VOCAB) -> np.ndarray[Any, Any]:
     """Logits over the first `rows` ids of one fixed prompt of old ids, `[1, 12, rows]`."""
     with torch.no_grad():
-        found: np.ndarray[Any, Any] = model(torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5, 31, 8, 9]])).logits.float().numpy()
+        found: np.ndarray[Any, Any] = (
+            model(torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5, 31, 8, 9]])).logits.float().numpy()
+        )
     return found[..., :rows]
 
 

@@ -1,4 +1,4 @@
-"""Each operation on each decoder-only family: it changes what it says, keeps all else, and a second time changes nothing."""
+"""Each operation on each decoder-only family: it changes what it says, keeps all else, and changes nothing twice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def extended(family: str, tied: bool, layout: str, results: Path) -> Path:
 
 @pytest.mark.parametrize(("family", "tied", "layout"), CASES, ids=IDS)
 class TestExtend:
-    def test_extend_changes_tables_config_and_tokenizer(self, family: str, tied: bool, layout: str, extended: Path) -> None:
+    def test_extend_changes_tables_config_and_tokenizer(
+        self, family: str, tied: bool, layout: str, extended: Path
+    ) -> None:
         source = _source(family, tied, layout)
         old, new = tensors_of(source), tensors_of(extended)
         grown = {key for key in old if old[key].shape != new[key].shape}
@@ -75,7 +77,9 @@ class TestExtend:
         assert changed - weights == {"config.json", "tokenizer.json", "tokenizer_config.json"}
         assert config_of(extended) == config_of(source) | {"vocab_size": 67}
 
-    def test_extend_keeps_old_rows_tensors_and_logits(self, family: str, tied: bool, layout: str, extended: Path) -> None:
+    def test_extend_keeps_old_rows_tensors_and_logits(
+        self, family: str, tied: bool, layout: str, extended: Path
+    ) -> None:
         source = _source(family, tied, layout)
         old, new = tensors_of(source), tensors_of(extended)
         assert old.keys() == new.keys()
@@ -126,3 +130,14 @@ def test_same_input_gives_same_bytes(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     one, two = report_of(tmp_path / "one"), report_of(tmp_path / "two")
     assert one | {"out": None} == two | {"out": None} and one["out"] != two["out"]
+
+
+def test_new_bias_entries_are_the_mean_of_the_pieces(tmp_path: Path) -> None:
+    source = shelved("phi", tied=False)
+    for init, wanted in (("subword-mean", [12, 13]), ("normal", range(64)), ("copy:w9", [9])):
+        out = tmp_path / init.partition(":")[0]
+        _done(extend(source, out, extend_request(["w12 w13"], init=init)))
+        old, new = (tensors_of(place)["lm_head.bias"].double() for place in (source, out))
+        assert new.shape == (65,) and abs(new[64] - old[list(wanted)].mean()) < 1e-7
+    _done(extend(source, tmp_path / "zeros", extend_request(["w12 w13"], init="zeros")))
+    assert tensors_of(tmp_path / "zeros")["lm_head.bias"][64] == 0

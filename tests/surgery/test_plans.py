@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.tiny import write_tokenizer
-from tests.surgery.shelf import contents, leftovers, shelved, taken, with_config
+from tests.surgery.shelf import contents, leftovers, reloaded, shares, shelved, taken, with_config
 from vocabsurgeon.checkpoint.edits import OmitFile, WriteRows
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery import config_edits
@@ -130,9 +130,40 @@ def test_the_size_is_written_where_it_is_the_tables(tmp_path: Path) -> None:
 
 
 def test_the_flag_is_written_at_the_root_even_where_only_a_level_below_states_it(tmp_path: Path) -> None:
-    source = with_config(taken(tmp_path / "source"), tie_word_embeddings=None, text_config={"tie_word_embeddings": True})
-    values = config_edits.tie_flag_values(Checkpoint.open(source).config, False)
+    source = with_config(
+        taken(tmp_path / "source"), tie_word_embeddings=None, text_config={"tie_word_embeddings": True}
+    )
+    values = config_edits.tie_flag_values(Checkpoint.open(source).config, None, False)
     assert values == {("tie_word_embeddings",): False, ("text_config", "tie_word_embeddings"): False}
+
+
+def test_the_flag_is_written_at_the_level_that_the_class_obeys(tmp_path: Path) -> None:
+    source = with_config(taken(tmp_path / "source"), text_config={"hidden_size": 16})
+    family = family_for("qwen2_vl", "Qwen2VLForConditionalGeneration")
+    values = config_edits.tie_flag_values(Checkpoint.open(source).config, family, False)
+    assert values == {("tie_word_embeddings",): False, ("text_config", "tie_word_embeddings"): False}
+
+
+def test_another_name_of_the_flag_is_read_and_written(tmp_path: Path) -> None:
+    """LFM2's published configs say `tie_embedding`, which overrules `tie_word_embeddings`."""
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    sizes = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "layer_types": ["conv", "full_attention"]}
+    Lfm2ForCausalLM(Lfm2Config(**sizes, **heads, tie_word_embeddings=True)).save_pretrained(tmp_path / "source")
+    source = with_config(tmp_path / "source", tie_embedding=True, tie_word_embeddings=False)
+    assert shares(reloaded(source))
+    report = untie(source, tmp_path / "out")
+    assert not isinstance(report, Refusal) and report.before.tie.state == "tied" and report.proof.passed is True
+    assert not shares(reloaded(tmp_path / "out"))
+
+
+def test_a_class_that_never_shares_is_not_tied(tmp_path: Path) -> None:
+    source = with_config(taken(tmp_path / "source"), model_type="kimi_linear", architectures=["KimiLinearForCausalLM"])
+    assert untie(source, tmp_path / "apart").to_dict()["tie"]["state"] == "untied-equal"
+    for place in (source, tmp_path / "apart"):
+        refusal = tie(place, tmp_path / "out")
+        assert isinstance(refusal, Refusal) and "apart at every load" in refusal.reason and refusal.exit_code == 2
 
 
 def test_library_calls_leave_no_out_behind_a_refusal(tmp_path: Path) -> None:

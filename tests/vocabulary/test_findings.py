@@ -56,7 +56,9 @@ def test_holes_are_a_warning(tmp_path: Path) -> None:
     source = taken(tmp_path / "source")
     folder(source, word_level(ids=(0, 1, 2, 4, 63)))
     report = _report(source)
-    assert report.passed and any("59 ids below the highest are unused" in finding.message for finding in report.findings)
+    assert report.passed and any(
+        "59 ids below the highest are unused" in finding.message for finding in report.findings
+    )
 
 
 def test_no_tokenizer_is_a_note(tmp_path: Path) -> None:

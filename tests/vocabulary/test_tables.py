@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surgery.shelf import FAMILIES, INPUT, HEAD, reloaded, shelved, taken, with_config, with_tensors
+from tests.surgery.shelf import FAMILIES, HEAD, INPUT, reloaded, shelved, taken, with_config, with_tensors
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError, UsageError
 from vocabsurgeon.vocabulary.tables import find_tables
@@ -52,7 +52,9 @@ def test_an_unknown_type_falls_back_to_known_names(tmp_path: Path) -> None:
 
 
 def test_the_heads_name_is_the_stored_one(tmp_path: Path) -> None:
-    source = with_config(taken(tmp_path / "source", "gpt_neox", tied=False), model_type="unheard_of", architectures=["UnheardOf"])
+    source = with_config(
+        taken(tmp_path / "source", "gpt_neox", tied=False), model_type="unheard_of", architectures=["UnheardOf"]
+    )
     tables = find_tables(Checkpoint.open(source))
     assert tables.output is not None and tables.output_name == tables.output.key
 

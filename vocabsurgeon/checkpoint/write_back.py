@@ -18,7 +18,7 @@ _BEGIN = 2
 
 
 def begin_write_back(descriptor: int, count: int) -> None:
-    """Let the disk begin with the last `count` bytes before the file's position; nothing where there is no such call."""
+    """Set the disk to work on the last `count` bytes before the file's position; nothing without such a call."""
     call = _sync_file_range() if count >= WORTHWHILE else None
     if call is not None:
         call(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - count, count, _BEGIN)

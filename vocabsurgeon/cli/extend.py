@@ -29,8 +29,16 @@ from vocabsurgeon.surgery.run import extending
     help="New rows: subword-mean, mean, zeros, normal, or copy:TOKEN.",
 )
 @click.option("--describe", multiple=True, metavar="'TOKEN=text'", help="Take the pieces from this text instead.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE=TOKEN", help="Make TOKEN the bos, eos, pad, unk, sep, cls or mask token.")
-@click.option("--replace", "replaces", multiple=True, metavar="OLD=NEW", help="Give the reserved token OLD's id and row to NEW.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE=TOKEN",
+    help="Make TOKEN the bos, eos, pad, unk, sep, cls or mask token.",
+)
+@click.option(
+    "--replace", "replaces", multiple=True, metavar="OLD=NEW", help="Give the reserved token OLD's id and row to NEW."
+)
 @click.option("--promote", is_flag=True, help="Allow an ordinary vocabulary entry to become an added token.")
 @click.option("--chat-template", metavar="FILE", help="Write this chat template.")
 @click.option("--pad-to-multiple-of", type=int, metavar="N", help="Round the number of rows up.")
@@ -51,7 +59,18 @@ def command(checkpoint: str, out: str, output: Output, **options: Any) -> None:
 def _request(options: dict[str, Any]) -> ExtendRequest:
     """Take the options of the request out of `options`; what is left is how to run."""
     template = options.pop("chat_template")
-    names = ("tokens", "tokens_file", "special", "init", "describe", "roles", "replaces", "promote", "pad_to_multiple_of", "seed")
+    names = (
+        "tokens",
+        "tokens_file",
+        "special",
+        "init",
+        "describe",
+        "roles",
+        "replaces",
+        "promote",
+        "pad_to_multiple_of",
+        "seed",
+    )
     return extend_request(**{name: options.pop(name) for name in names}, chat_template=_read(template))
 
 

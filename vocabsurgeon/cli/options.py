@@ -74,9 +74,7 @@ def drop_stdout() -> None:
 def common(function: F) -> F:
     """`--json`, `-q/-v`, `--no-color`, passed on as `output: Output`."""
 
-    def wrapped(
-        *args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **options: Any
-    ) -> Any:
+    def wrapped(*args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **options: Any) -> Any:
         output = Output(as_json, -1 if quiet else int(verbose), not no_color)
         return function(*args, output=output, **options)
 

@@ -1,4 +1,4 @@
-"""`audit`: what an ONNX export, from any exporter, or a checkpoint stores, against what its weights need. Writes nothing."""
+"""`audit`: what an ONNX export of any exporter, or a checkpoint, stores against what it needs. Writes nothing."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def audit(
     report = count(stored, source, options.max_ratio, progress)
     if source is None:
         return replace(report, unchecked="no checkpoint was given")
-    if stored.kind != "onnx" or not options.parity:
-        return replace(report, unchecked="not asked for" if stored.kind == "onnx" else "a checkpoint has no graph to run")
+    if stored.kind != "onnx":
+        return replace(report, unchecked="a checkpoint has no graph to run")
+    if not options.parity:
+        return replace(report, unchecked="not asked for")
     return _with_parity(report, stored.graphs, source, options, progress)
 
 

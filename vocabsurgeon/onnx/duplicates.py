@@ -117,7 +117,9 @@ def _tile(rows: int, columns: int, itemsize: int) -> tuple[int, int]:
     return min(rows, max(1, elements // width)), width
 
 
-def read_tile(tensor: StoredTensor, descriptor: int, columns: int, box: tuple[int, int, int, int]) -> np.ndarray[Any, Any]:
+def read_tile(
+    tensor: StoredTensor, descriptor: int, columns: int, box: tuple[int, int, int, int]
+) -> np.ndarray[Any, Any]:
     """Rows `box[0]:box[1]`, columns `box[2]:box[3]` of a matrix with `columns` columns, as bytes `[h, w, itemsize]`."""
     top, bottom, left, right = box
     itemsize = tensor.element.bits // 8

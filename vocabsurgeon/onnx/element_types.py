@@ -1,4 +1,4 @@
-"""ONNX element types by their number in the format: name, bits, numpy dtype. Extends the checkpoint's table, spells nothing twice."""
+"""ONNX element types by their number in the format: name, bits, numpy dtype. Extends the checkpoint's table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from vocabsurgeon.checkpoint.dtypes import by_onnx_name
 
-_NAMES = (
-    "UNDEFINED FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 STRING BOOL FLOAT16 DOUBLE UINT32 UINT64 COMPLEX64 COMPLEX128 "
-    "BFLOAT16 FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ UINT4 INT4 FLOAT4E2M1 FLOAT8E8M0 UINT2 INT2"
-).split()
+_NUMBERED = """
+    UNDEFINED FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 STRING BOOL FLOAT16 DOUBLE UINT32 UINT64 COMPLEX64 COMPLEX128
+    BFLOAT16 FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ UINT4 INT4 FLOAT4E2M1 FLOAT8E8M0 UINT2 INT2
+"""
 """`onnx.TensorProto.DataType`, in the order of its numbers."""
-_ONLY_ONNX = {"COMPLEX128": (128, np.complex128), "UINT4": (4, None), "INT4": (4, None), "UINT2": (2, None), "INT2": (2, None)}
+_ONLY_ONNX = {"COMPLEX128": 128, "UINT4": 4, "INT4": 4, "UINT2": 2, "INT2": 2}
+"""Name → bits of what safetensors has no name for."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,6 @@ class ElementType:
 def by_number() -> dict[int, ElementType]:
     """Number in the file → type. Strings and undefined types, which have no fixed size, are absent."""
     known = {name: ElementType(name, row.bits, row.numpy, row.floating) for name, row in by_onnx_name().items()}
-    for name, (bits, numpy) in _ONLY_ONNX.items():
-        known[name] = ElementType(name, bits, None if numpy is None else np.dtype(numpy))
-    return {number: known[name] for number, name in enumerate(_NAMES) if name in known}
+    for name, bits in _ONLY_ONNX.items():
+        known[name] = ElementType(name, bits, None)
+    return {number: known[name] for number, name in enumerate(_NUMBERED.split()) if name in known}

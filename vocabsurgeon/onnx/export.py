@@ -1,4 +1,4 @@
-"""`export`: a checkpoint's decoder as one ONNX graph over one data file, audited and compared with the model before OUT appears."""
+"""`export`: a checkpoint's decoder as one ONNX graph over one data file, proved before OUT appears."""
 
 from __future__ import annotations
 
@@ -175,9 +175,7 @@ def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:
     return report
 
 
-def _write(
-    model: PreTrainedModel, signature: Signature, opset: int | None, folder: Path, progress: Progress
-) -> int:
+def _write(model: PreTrainedModel, signature: Signature, opset: int | None, folder: Path, progress: Progress) -> int:
     """Trace, rewrite and write the graph below `folder`; return the opset it has."""
     progress("trace", 0, 1)
     graph = trace(model, signature, opset)

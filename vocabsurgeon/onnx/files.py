@@ -1,4 +1,4 @@
-"""ONNX files and folders of them: which tensors they hold and where each lies. Reads graphs and file sizes, never weights."""
+"""ONNX files: which tensors they hold and where each lies. Reads graphs and file sizes, never weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vocabsurgeon.onnx.graph import GraphEntries, TensorEntry, read_graph
 from vocabsurgeon.onnx.tensors import StoredTensor
 
 SMALL_CONSTANT = 1024
-"""A constant that a node holds and that takes fewer bytes (a shape, an axis, a scalar) counts as graph, not as weight."""
+"""A constant that a node holds in fewer bytes (a shape, an axis, a scalar) counts as graph, not as weight."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def read_onnx(path: Path, name: str | None = None) -> OnnxFile:
     label = name or path.name
     uses = entries.consumers()
     tensors = [_resolve(path, label, entry, uses.get(entry.name, ())) for entry in entries.tensors]
-    counted = tuple(tensor for tensor, entry in zip(tensors, entries.tensors, strict=True) if _counts(tensor, entry))
+    pairs = zip(tensors, entries.tensors, strict=True)
+    counted = tuple(tensor for tensor, entry in pairs if tensor is not None and _counts(tensor, entry))
     inline = sum(tensor.nbytes for tensor in counted if not tensor.external and tensor.content is None)
     return OnnxFile(path, label, counted, path.stat().st_size - inline, *_signature(entries), entries.opsets)
 
@@ -57,8 +58,8 @@ def list_onnx(folder: Path) -> list[Path]:
 
 def data_files(folder: Path) -> list[Path]:
     """Files below `folder` that look like external data of an ONNX model, referenced or not."""
-    ends = (".onnx_data", ".onnx.data", ".onnx_data_")
-    return sorted(path for path in folder.rglob("*") if path.is_file() and (path.name.endswith(ends) or ".onnx_data_" in path.name))
+    marks = (".onnx_data", ".onnx.data")
+    return sorted(path for path in folder.rglob("*") if path.is_file() and any(mark in path.name for mark in marks))
 
 
 def _signature(entries: GraphEntries) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -66,8 +67,8 @@ def _signature(entries: GraphEntries) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(name for name in entries.inputs if name not in held), tuple(entries.outputs)
 
 
-def _counts(tensor: StoredTensor | None, entry: TensorEntry) -> bool:
-    return tensor is not None and (entry.role == "initializer" or tensor.nbytes >= SMALL_CONSTANT)
+def _counts(tensor: StoredTensor, entry: TensorEntry) -> bool:
+    return entry.role == "initializer" or tensor.nbytes >= SMALL_CONSTANT
 
 
 def _hidden(path: Path, folder: Path) -> bool:
@@ -113,7 +114,6 @@ def _inline(
 def _decode(path: Path, entry: TensorEntry, where: str) -> bytes:
     """The bytes of a tensor that is coded number by number."""
     import onnx
-    from google.protobuf.message import DecodeError
 
     start, end = entry.whole
     with open(path, "rb") as file:
@@ -121,7 +121,7 @@ def _decode(path: Path, entry: TensorEntry, where: str) -> bytes:
         coded = file.read(end - start)
     try:
         return bytes(onnx.numpy_helper.to_array(onnx.TensorProto.FromString(coded)).tobytes())
-    except (DecodeError, ValueError, TypeError, KeyError) as error:
+    except Exception as error:  # protobuf's and onnx's own, which share no base
         raise OnnxError(f"cannot be decoded: {error}", where=where) from error
 
 
@@ -148,16 +148,18 @@ def _external(path: Path, entry: TensorEntry, nbytes: int, where: str) -> tuple[
 
 
 def _data_path(path: Path, location: str, where: str) -> Path:
-    """The file at `location` beside the ONNX file; links may lead inside its folder or into the same hub cache entry."""
+    """The file at `location` beside the ONNX file; a link may lead into the folder or the same hub cache entry."""
     relative = PurePosixPath(location)
     inside = location and not relative.is_absolute() and ".." not in relative.parts and "\x00" not in location
+    hint = "copy the data file beside the graph"
     if not inside or "\\" in location:
-        raise OnnxError(f"refers to {location!r}, outside the folder", where=where, hint="copy the data file beside the graph")
+        raise OnnxError(f"refers to {location!r}, outside the folder", where=where, hint=hint)
     data = path.parent / relative
     real, root = Path(os.path.realpath(data)), Path(os.path.realpath(path.parent))
-    allowed = [root, *(parent.parent / "blobs" for parent in path.parent.absolute().parents if parent.name == "snapshots")]
-    if not any(folder in real.parents for folder in (Path(os.path.realpath(item)) for item in allowed)):
-        raise OnnxError(f"refers to {location!r}, a link out of the folder", where=where, hint="copy the data file there")
+    snapshots = [parent for parent in path.parent.absolute().parents if parent.name == "snapshots"]
+    allowed = [root, *(Path(os.path.realpath(parent.parent / "blobs")) for parent in snapshots)]
+    if not any(folder in real.parents for folder in allowed):
+        raise OnnxError(f"refers to {location!r}, a link out of the folder", where=where, hint=hint)
     return data
 
 

@@ -1,4 +1,4 @@
-"""The graph of an ONNX file as names: nodes with their inputs, and tensors with where their bytes are said to lie. No weights."""
+"""The graph of an ONNX file as names: nodes, and tensors with where their bytes are said to lie. No weights."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class GraphEntries:
 
 
 def read_graph(path: Path) -> GraphEntries:
-    """Read the ONNX file at `path`. Raises `OnnxError` where it is unreadable, no ONNX model, or nested beyond reason."""
+    """Read the file at `path`. Raises `OnnxError` where it is unreadable, no ONNX model, or nested beyond reason."""
     entries = GraphEntries()
     with WireFile(path) as file:
         has_graph = False

@@ -1,4 +1,4 @@
-"""The checkpoint as a torch model in one dtype: loaded whole, every parameter from the files, nothing left to chance."""
+"""The checkpoint as a torch model in one dtype, every parameter from the files, nothing left to chance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_model(source: Checkpoint, dtype: str, trust_remote_code: bool = False) 
 
     try:
         with quiet():
-            model, info = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 source.root,
                 dtype=getattr(torch, dtype),
                 local_files_only=True,
@@ -52,22 +52,24 @@ def load_model(source: Checkpoint, dtype: str, trust_remote_code: bool = False) 
             )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError) as error:
         raise _not_loadable(source, error) from error
+    model, info = loaded
     _require_complete(source, info)
-    loaded: PreTrainedModel = model.eval()
-    return loaded
+    ready: PreTrainedModel = model.eval()
+    return ready
 
 
 def _not_loadable(source: Checkpoint, error: Exception) -> OnnxError:
-    first = str(error).strip().splitlines()
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     hint = "pass --trust-remote-code if you trust its code" if "trust_remote_code" in str(error) else None
-    return OnnxError(f"transformers cannot load it: {first[0] if first else type(error).__name__}", where=source.root, hint=hint)
+    return OnnxError(f"transformers cannot load it: {reason}", where=source.root, hint=hint)
 
 
 def _require_complete(source: Checkpoint, info: dict[str, Any]) -> None:
     missing = sorted(map(str, info.get("missing_keys") or ()))
     if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise OnnxError(
-            f"{missing[0]}{f' and {len(missing) - 1} more' if len(missing) > 1 else ''} is in no file: it would be random",
+            f"{missing[0]}{more} is in no file: it would be random",
             where=source.root,
             hint="`vocabsurgeon inspect` tells the tie state; `tie` or `untie` repairs a missing head",
         )

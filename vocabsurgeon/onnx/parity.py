@@ -61,7 +61,8 @@ def check_parity(
     model = load_model(source, dtype) if model is None else model
     export = OnnxSide(graph)
     pair = Pair(TorchSide(model, export.caches), export, tally, progress)
-    rows = model.get_input_embeddings().weight.shape[0]
+    embedding: Any = model.get_input_embeddings()
+    rows = int(embedding.weight.shape[0])
     limit = _most_tokens(model)
     chosen = prompts(source, rows, min(LONGEST, limit - STEPS))
     compare_full(pair, chosen)

@@ -1,4 +1,4 @@
-"""Token ids to compare a graph and its model on: text of many scripts, random ids, and the highest rows of the table."""
+"""Token ids to compare a graph and its model on: text of many scripts, random ids, and the table's highest rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silence for libraries that talk while they work: their warnings are about their own insides, not about the user's model."""
+"""Silence for libraries that talk while they work: they warn about their own insides, not about the user's model."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-_LOGGERS = ("torch", "torch.onnx", "torch.export", "transformers", "onnxscript", "onnx_ir")
+from typing import Any
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No Python warnings, no log lines below error and no progress bars of torch and transformers inside the block."""
+    """No Python warnings, no log lines below error and no progress bars of transformers inside the block."""
     from transformers.utils import logging as transformers_logging
 
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    had_bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
+    bars: Any = transformers_logging
+    had_bars = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -27,7 +25,5 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
         if had_bars:
-            transformers_logging.enable_progress_bar()
+            bars.enable_progress_bar()

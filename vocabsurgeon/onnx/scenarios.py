@@ -48,9 +48,9 @@ class Pair:
         does.
         """
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, -ids.shape[1] :]
-        given = [np.ascontiguousarray(part, np.int64) for part in (ids, mask, positions)]
-        expected, self.model_past = self.model.run(*given, self.model_past)
-        found, self.export_past = self.export.run(*given, self.export_past)
+        ids, mask, positions = (np.ascontiguousarray(part, np.int64) for part in (ids, mask, positions))
+        expected, self.model_past = self.model.run(ids, mask, positions, self.model_past)
+        found, self.export_past = self.export.run(ids, mask, positions, self.export_past)
         self.tally.add(check, expected[attended], found[attended], greedy=greedy)
         return expected
 
@@ -107,7 +107,7 @@ def pair_width(pair: Pair, ids: Array) -> int:
     """Tokens of a chunk, so that one call's logits stay within bounds."""
     pair.restart()
     logits = pair.step("one token", ids[:, :1], np.ones((1, 1), np.int64), np.ones((1, 1), bool))
-    return max(1, min(128, _CHUNK_LOGITS // logits.shape[-1]))
+    return max(1, min(128, _CHUNK_LOGITS // int(logits.shape[-1])))
 
 
 def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.quiet import quiet
 from vocabsurgeon.onnx.signature import IDS, LOGITS, MASK, POSITIONS, past_names, present_name
-from vocabsurgeon.onnx.tracing import accepts_positions, cache_of
+from vocabsurgeon.onnx.tracing import accepts_positions, cache_argument, cache_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,13 +37,13 @@ class TorchSide:
 
     def __init__(self, model: PreTrainedModel, caches: bool) -> None:
         self._model, self.caches = model, caches
-        self._takes_positions = accepts_positions(model)
+        self._takes_positions, self._cache_name = accepts_positions(model), cache_argument(model)
 
     def run(self, ids: Ids, mask: Ids, positions: Ids, past: Any) -> tuple[Logits, Any]:
         """See `Side.run`."""
         import torch
 
-        given: dict[str, Any] = {} if past is None else {"past_key_values": past}
+        given: dict[str, Any] = {} if past is None else {self._cache_name: past}
         if self._takes_positions:
             given[POSITIONS] = torch.from_numpy(positions)
         with torch.no_grad(), quiet():
@@ -87,7 +87,8 @@ class OnnxSide:
     def _empty(self, batch: int) -> dict[str, Any]:
         """A cache of length 0."""
         types = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-        return {
-            name: np.zeros((batch, self._inputs[name].shape[1], 0, self._inputs[name].shape[3]), types[self._inputs[name].type])
-            for name in self._past
-        }
+        empty = {}
+        for name in self._past:
+            _, heads, _, width = self._inputs[name].shape
+            empty[name] = np.zeros((batch, heads, 0, width), types[self._inputs[name].type])
+        return empty

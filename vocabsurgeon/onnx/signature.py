@@ -1,4 +1,4 @@
-"""Names and dimensions of a decoder graph's inputs and outputs, as Optimum, transformers.js and onnxruntime-genai read them."""
+"""Names and dimensions of a decoder graph's inputs and outputs, as Optimum, transformers.js and others read them."""
 
 from __future__ import annotations
 

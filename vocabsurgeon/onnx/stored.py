@@ -48,7 +48,7 @@ def open_stored(path: Path) -> Stored:
 def _single(path: Path) -> Stored:
     """One graph; a data file shared with graphs beside it is orphaned only where none of them points."""
     graph = read_onnx(path)
-    own = {data: 0 for data in graph.data_files}
+    own = dict.fromkeys(graph.data_files, 0)
     siblings = [other for other in path.parent.glob("*.onnx") if other != path] if own else []
     shared = [tensor for other in siblings for tensor in read_onnx(other).tensors if tensor.path in own]
     foreign = _only_elsewhere(graph.tensors, shared)

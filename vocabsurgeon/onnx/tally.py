@@ -77,7 +77,8 @@ def _divergence(model: Array, export: Array) -> Array:
     p, q = _log_softmax(model), _log_softmax(export)
     with np.errstate(invalid="ignore"):
         terms = np.exp(p) * (p - q)
-    return np.maximum(np.where(np.isneginf(p), 0.0, terms).sum(axis=-1), 0.0)
+    nats: Array = np.maximum(np.where(np.isneginf(p), 0.0, terms).sum(axis=-1), 0.0)
+    return nats
 
 
 def _log_softmax(logits: Array) -> Array:

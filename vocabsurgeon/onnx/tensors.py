@@ -1,4 +1,4 @@
-"""`StoredTensor`: one tensor of any export or checkpoint as a stretch of bytes on disk. Reads pieces of it, never all of it."""
+"""`StoredTensor`: one tensor of any export or checkpoint as a stretch of bytes on disk. Reads pieces of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StoredTensor:
         if self.content is not None:
             return np.frombuffer(self.content, np.uint8, count, start)
         buffer = np.empty(count, np.uint8)
-        fill(descriptor, self.offset + start, memoryview(buffer), self.path)
+        fill(descriptor, self.offset + start, buffer.data, self.path)
         return buffer
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+_CACHE_NAMES = ("cache", "past_key_values")
+_NO_CACHE = "pass --no-cache"
 WRAPPED = "model"
 """What the traced module calls the model: parameters are named `model.…`."""
 _BATCH, _SEQUENCE, _PAST = 2, 3, 5
@@ -46,7 +48,14 @@ def signature_of(model: PreTrainedModel, cache: bool) -> Signature:
 
 def cache_of(outputs: Any) -> Any:
     """The cache object that a forward pass gave back, None without one."""
-    return outputs.get("past_key_values")
+    return next((outputs.get(name) for name in _CACHE_NAMES if outputs.get(name) is not None), None)
+
+
+def cache_argument(model: PreTrainedModel) -> str:
+    """What the model calls the cache it is given: transformers 5.24 renamed it, and keeps the old name with a warning."""
+    return next(
+        (name for name in _CACHE_NAMES if name in inspect.signature(model.forward).parameters), _CACHE_NAMES[-1]
+    )
 
 
 def cache_pairs(cache: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -75,7 +84,7 @@ def trace(model: PreTrainedModel, signature: Signature, opset: int | None) -> on
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
             apply_fx_node_fixes("onnx", program.graph_module)
-            converted = torch.onnx.export(
+            converted: Any = torch.onnx.export(
                 program,
                 args=(),
                 input_names=list(signature.inputs()),
@@ -94,18 +103,16 @@ def trace(model: PreTrainedModel, signature: Signature, opset: int | None) -> on
 
 def _not_exportable(error: Exception) -> OnnxError:
     cause = error.__cause__ or error
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return OnnxError(f"torch cannot export the model: {type(cause).__name__}: {lines[0] if lines else 'no reason given'}")
+    reason = next((line.strip() for line in str(cause).splitlines() if line.strip()), "no reason given")
+    return OnnxError(f"torch cannot export the model: {type(cause).__name__}: {reason}")
 
 
 def _layers(cache: Any) -> tuple[CacheLayer, ...]:
     try:
         pairs = cache_pairs(cache)
-        return tuple(
-            CacheLayer((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])) for key, value in pairs
-        )
+        return tuple(CacheLayer((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])) for key, value in pairs)
     except (AttributeError, IndexError, TypeError) as error:
-        raise OnnxError("keeps no key and value a layer: its cache cannot be exported", hint="pass --no-cache") from error
+        raise OnnxError("keeps no key and value a layer: its cache cannot be exported", hint=_NO_CACHE) from error
 
 
 def _example(model: PreTrainedModel, signature: Signature) -> dict[str, Any]:
@@ -121,9 +128,9 @@ def _example(model: PreTrainedModel, signature: Signature) -> dict[str, Any]:
         POSITIONS: torch.arange(past, past + _SEQUENCE).expand(_BATCH, _SEQUENCE).contiguous(),
     }
     if signature.layers:
+        pairs = [(layer.key, layer.value) for layer in signature.layers]
         example["past"] = [
-            tuple(torch.zeros(_BATCH, heads, past, width, dtype=model.dtype) for heads, width in (layer.key, layer.value))
-            for layer in signature.layers
+            tuple(torch.zeros(_BATCH, heads, past, width, dtype=model.dtype) for heads, width in pair) for pair in pairs
         ]
     return example
 
@@ -148,7 +155,7 @@ def _wrapper(model: PreTrainedModel, cached: bool) -> torch.nn.Module:
     import torch
     from transformers.cache_utils import DynamicCache
 
-    takes_positions = accepts_positions(model)
+    takes_positions, cache_name = accepts_positions(model), cache_argument(model)
 
     class Decoder(torch.nn.Module):
         def __init__(self) -> None:
@@ -164,7 +171,7 @@ def _wrapper(model: PreTrainedModel, cached: bool) -> torch.nn.Module:
         ) -> Any:
             given: dict[str, Any] = {POSITIONS: position_ids} if takes_positions else {}
             if past is not None:
-                given["past_key_values"] = DynamicCache([tuple(pair) for pair in past])
+                given[cache_name] = DynamicCache([tuple(pair) for pair in past])
             outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=cached, **given)
             return (outputs.logits, cache_pairs(cache_of(outputs))) if cached else (outputs.logits,)
 

@@ -1,4 +1,4 @@
-"""The protobuf wire format, read by position: fields and where their content lies, so that weights inside a file stay on disk."""
+"""The protobuf wire format, read by position: fields and where their content lies, so that weights stay on disk."""
 
 from __future__ import annotations
 

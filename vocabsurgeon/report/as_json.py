@@ -1,4 +1,4 @@
-"""Result objects as JSON text: one object, valid JSON (no NaN), Unicode escaped only where the output cannot hold it."""
+"""Result objects as JSON text: one object, no NaN, Unicode escaped only where the output cannot hold it."""
 
 from __future__ import annotations
 

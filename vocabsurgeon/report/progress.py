@@ -13,7 +13,12 @@ class Bar:
 
     def __init__(self, *, color: bool = True) -> None:
         console = Console(file=sys.stderr, no_color=not color)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+        )
         self._progress = Progress(*columns, console=console, transient=True)
         self._tasks: dict[str, TaskID] = {}
 

@@ -17,14 +17,21 @@ SEVERITIES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 def title(document: Document, verbose: bool) -> Parts:
     """Which model this is."""
-    yield line(("bold", f"{document['architecture'] or 'unknown architecture'}"), ("dim", f"  model_type {document['model_type']}"))
+    yield line(
+        ("bold", f"{document['architecture'] or 'unknown architecture'}"),
+        ("dim", f"  model_type {document['model_type']}"),
+    )
 
 
 def tie(document: Document, verbose: bool) -> Parts:
     """The tie state, what was declared and what it comes to, and the evidence."""
     state = document["tie"]
     declared = {True: "declared tied", False: "declared untied", None: "nothing declared"}[state["declared"]]
-    yield line(("bold", "tie state   "), ("bold cyan", state["state"]), ("", f"  ({declared}, effective: {state['effective'] or '–'})"))
+    yield line(
+        ("bold", "tie state   "),
+        ("bold cyan", state["state"]),
+        ("", f"  ({declared}, effective: {state['effective'] or '–'})"),
+    )
     for text in state["evidence"]:
         yield line(("dim", f"            {text}"))
 
@@ -42,7 +49,12 @@ def tables(document: Document, verbose: bool) -> Parts:
     for table in document["tables"]:
         shape = " × ".join(str(size) for size in table["shape"])
         grid.add_row(
-            Text(f"{table['role']:<11}"), Text(printable(table["key"])), shape, table["dtype"], size_text(table["bytes"]), Text(printable(table["file"]), style="dim")
+            Text(f"{table['role']:<11}"),
+            Text(printable(table["key"])),
+            shape,
+            table["dtype"],
+            size_text(table["bytes"]),
+            Text(printable(table["file"]), style="dim"),
         )
     yield line(("bold", "tables"))
     yield grid
@@ -55,7 +67,10 @@ def vocabulary(document: Document, verbose: bool) -> Parts:
         yield line(("bold", "vocabulary  "), ("", f"{facts['rows']:,} rows; no tokenizer, ids not checked"))
         return
     spare = f"{facts['spare_rows']:,} spare rows"
-    yield line(("bold", "vocabulary  "), ("", f"{facts['rows']:,} rows, {facts['ids']:,} ids, highest id {facts['max_id']:,}, {spare}"))
+    yield line(
+        ("bold", "vocabulary  "),
+        ("", f"{facts['rows']:,} rows, {facts['ids']:,} ids, highest id {facts['max_id']:,}, {spare}"),
+    )
     for name, label in (("ids_without_row", "ids without a row"), ("id_holes", "unused ids below the highest")):
         if facts[name]:
             yield line(("yellow", f"            {len(facts[name])} {label}: {some(facts[name])}"))

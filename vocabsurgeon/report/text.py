@@ -1,4 +1,4 @@
-"""A result's JSON document as text for a person: one screen, the verdict first. Imports no other part of the package."""
+"""A result's JSON document as text for a person: one screen, the verdict first. Imports no other layer."""
 
 from __future__ import annotations
 

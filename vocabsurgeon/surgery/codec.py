@@ -21,7 +21,10 @@ def encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return {TAG: type(value).__name__, **{item.name: encode(getattr(value, item.name)) for item in _stored(type(value))}}
+        return {
+            TAG: type(value).__name__,
+            **{item.name: encode(getattr(value, item.name)) for item in _stored(type(value))},
+        }
     if isinstance(value, tuple):
         return [encode(item) for item in value]
     return value
@@ -52,8 +55,8 @@ def _value(value: Any, hint: Any, where: str) -> Any:
             return None
         if origin is tuple and isinstance(value, list):
             return _items(value, typing.get_args(option), where)
-        if is_dataclass(option) and isinstance(value, dict) and value.get(TAG) == option.__name__:
-            return decode(value, {option.__name__: typing.cast(type, option)}, where)
+        if isinstance(option, type) and is_dataclass(option) and _is_tagged(value, option):
+            return decode(value, {option.__name__: option}, where)
         if isinstance(option, type) and issubclass(option, Enum) and value in {member.value for member in option}:
             return option(value)
         if option in (int, str, bool, float) and type(value) in ((int, float) if option is float else (option,)):
@@ -61,6 +64,10 @@ def _value(value: Any, hint: Any, where: str) -> Any:
         if option is Any:
             return value
     raise ConfigError(f"holds {value!r:.80} where {hint} is due", where=where)
+
+
+def _is_tagged(value: Any, option: type) -> bool:
+    return isinstance(value, dict) and value.get(TAG) == option.__name__
 
 
 def _items(value: list[Any], hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:

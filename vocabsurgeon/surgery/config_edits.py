@@ -13,10 +13,16 @@ Values = Mapping[Path, Any]
 _SIZE = "vocab_size"
 
 
-def tie_flag_values(config: Config, value: bool) -> Values:
-    """The flag at the root and at every level that states it or holds a vocabulary, where it is not `value` already."""
-    carriers = {(), *config.flags(), *config.numbers(_SIZE)}
-    return {(*path, TIE_FLAG): value for path in sorted(carriers) if config.levels[path].get(TIE_FLAG) is not value}
+def tie_flag_values(config: Config, family: Family | None, value: bool) -> Values:
+    """The flag where it is not `value` already: at the root, and at every level that states it, holds a vocabulary or is obeyed.
+
+    Other names of the flag that the class reads are written where the root states them.
+    """
+    obeyed = {family.nested} & config.levels.keys() if family else set()
+    carriers = {(), *config.flags(), *config.numbers(_SIZE), *obeyed}
+    others = [key for key in (family.flag_keys if family else ()) if key != TIE_FLAG and key in config.data]
+    places = [*((*path, TIE_FLAG) for path in sorted(carriers)), *((key,) for key in others)]
+    return {path: value for path in places if config.levels[path[:-1]].get(path[-1]) is not value}
 
 
 def size_values(config: Config, family: Family | None, old: int, new: int) -> Values:

@@ -1,4 +1,4 @@
-"""`plan_extend`: request → plan, pure but for loading the source's tokenizer. What to write where; nothing is written here."""
+"""`plan_extend`: request → plan, pure but for loading the source's tokenizer. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ def _row_expressions(
     assigned: Assignment, request: ExtendRequest, counts: RowCounts, context: RowContext
 ) -> Mapping[int, RowExpression]:
     """Row number → what to write there: padding, ids that had no row, and the new tokens."""
+
     def expression(init: str | None, pieces: Sequence[int]) -> RowExpression:
         known = tuple(piece for piece in pieces if piece < counts.before)
         return row_init(init or request.init, token_to_id.get, counts.before)(known, context)
@@ -148,7 +149,7 @@ def _table_edit(table: Table, rows: Mapping[int, RowExpression], context: RowCon
 def _config_values(description: Description, assigned: Assignment, counts: RowCounts, action: Action) -> Values:
     config = description.source.config
     sizes = size_values(config, description.tables.family, counts.before, counts.after) if counts.changed else {}
-    flags = tie_flag_values(config, False) if action is Action.GROW_AND_UNTIE_FLAGS else {}
+    flags = tie_flag_values(config, description.tables.family, False) if action is Action.GROW_AND_UNTIE_FLAGS else {}
     return {**sizes, **flags, **role_config_values(config, assigned)}
 
 

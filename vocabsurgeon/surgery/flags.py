@@ -1,4 +1,4 @@
-"""What tie and untie have in common: the plan that changes the tie state alone, the one that changes nothing, the refusal."""
+"""What tie and untie share: the plan that changes the tie state alone, the one that changes nothing, the refusal."""
 
 from __future__ import annotations
 

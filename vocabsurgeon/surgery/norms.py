@@ -1,4 +1,7 @@
-"""How long the new rows are beside the old ones: a row far out of the crowd is a token that always or never fires. Measures, changes nothing."""
+"""How long the new rows are beside the old ones: a row far out of the crowd is a token that always or never fires.
+
+Measures; changes nothing.
+"""
 
 from __future__ import annotations
 

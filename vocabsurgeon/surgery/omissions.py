@@ -44,9 +44,7 @@ def stale_files(source: Checkpoint) -> tuple[OmitFile, ...]:
     """What to leave out when tensors of `source` change; the weights that are read are never among it."""
     kept = {*source.shards.headers, INDEX}
     return tuple(
-        OmitFile(name, reason)
-        for name in source.files
-        if name not in kept and (reason := _reason(name)) is not None
+        OmitFile(name, reason) for name in source.files if name not in kept and (reason := _reason(name)) is not None
     )
 
 

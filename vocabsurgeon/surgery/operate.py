@@ -1,4 +1,4 @@
-"""plan → stage → prove → commit, for any plan. Knows nothing of tokens or tying; only a proved folder gets the name OUT."""
+"""plan → stage → prove → commit, for any plan. Knows nothing of tokens or tying; only a proved folder becomes OUT."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def operate(
     """
     source = description.source
     linked = linked_shards(source, plan) if options.link else frozenset()
-    with StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged, _summing(source, linked) as summed:
+    with (
+        StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged,
+        _summing(source, linked) as summed,
+    ):
         write(source, plan.tensor_edits, plan.file_edits, staged.path, link=options.link, progress=progress)
         staged.start_flush()
         proof = prove(source, staged.path, plan.promises, progress) if options.verify else unproved(plan.promises)

@@ -1,4 +1,4 @@
-"""What each operation does in each tie state: the one table. Nothing else in the package branches on a state to decide an edit."""
+"""What each operation does in each tie state: the one table. No other module branches on a state to decide an edit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ WAYS_OUT: dict[TieState, tuple[str, ...]] = {
 }
 
 REASONS: dict[TieState, str] = {
-    TieState.HEADLESS: "the checkpoint is headless: declared untied, but no LM head is stored, so it is random at every load",
+    TieState.HEADLESS: "the checkpoint is headless: declared untied, but without an LM head, random at every load",
     TieState.INPUT_MISSING: "the input embedding is not stored, so it is random at every load",
     TieState.ROW_MISMATCH: "input embedding and LM head have different numbers of rows",
     TieState.NO_HEAD: "the architecture has no LM head",

@@ -1,4 +1,4 @@
-"""`prove`: check each promise against the files as they lie there. Says "not checked" where it did not look, never "passed"."""
+"""`prove`: check each promise against the files as they lie there. What was not looked at is "not checked"."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ def extend_request(
     holders = {**_named_roles(requests), **given}
     if seed < 0:
         raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
-    return ExtendRequest(tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote)
+    return ExtendRequest(
+        tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote
+    )
 
 
 def _once(pairs: Sequence[tuple[str, str]], option: str, problem: str) -> dict[str, str]:
@@ -64,7 +66,9 @@ def _replacing(requests: list[TokenRequest], pairs: Sequence[tuple[str, str]], s
 def _described(requests: list[TokenRequest], texts: Mapping[str, str]) -> list[TokenRequest]:
     unknown = texts.keys() - {item.content for item in requests}
     if unknown:
-        raise UsageError(f"describes {min(unknown)!r}, which is not added", where="--describe", hint="add it with --token")
+        raise UsageError(
+            f"describes {min(unknown)!r}, which is not added", where="--describe", hint="add it with --token"
+        )
     return [replace(item, describe=texts.get(item.content, item.describe)) for item in requests]
 
 

@@ -58,7 +58,9 @@ def row_init(name: str, token_to_id: Callable[[str], int | None], rows: int) -> 
     token = name.removeprefix(COPY)
     number = token_to_id(token)
     if number is None:
-        raise UsageError(f"the tokenizer does not know {token!r}", where=f"--init {name}", hint="name an existing token")
+        raise UsageError(
+            f"the tokenizer does not know {token!r}", where=f"--init {name}", hint="name an existing token"
+        )
     if number >= rows:
         raise UsageError(f"{token!r} has id {number} but no row", where=f"--init {name}", hint="name another token")
     return lambda pieces, context: CopyOf(number)

@@ -15,7 +15,8 @@ from vocabsurgeon.vocabulary.tie_state import TieState
 def plan_tie(description: Description) -> Plan | Refusal:
     """Drop a head that repeats the input embedding bit for bit, or set the flag of a headless checkpoint.
 
-    Two different tables are refused (exit 1) with what is known of their distance: one of them would be lost.
+    Two different tables are refused (exit 1) with what is known of their distance: one of them would be lost. So is a
+    class that never shares them (exit 2).
     """
     action = OPERATIONS[description.tie.state, "tie"]
     if action is Action.NOTHING:
@@ -24,8 +25,11 @@ def plan_tie(description: Description) -> Plan | Refusal:
         return _lossy(description)
     if action is Action.REFUSE:
         return refuse(description, "tie")
+    family = description.tables.family
+    if family is not None and family.tie_forced is False:
+        return _kept_apart(description, family.model_type)
     edits, promises = _dropped(description) if action is Action.DROP_COPY else ((), ())
-    values = tie_flag_values(description.source.config, True)
+    values = tie_flag_values(description.source.config, family, True)
     return retied(description, "tie", TieState.TIED, edits, values, promises)
 
 
@@ -33,6 +37,15 @@ def _dropped(description: Description) -> tuple[tuple[TensorEdit, ...], tuple[Dr
     kept, head = description.tables.input, description.tables.output
     assert kept is not None and head is not None
     return (DropTensor(head.key),), (DropLossless(head.key, kept.key),)
+
+
+def _kept_apart(description: Description, model_type: str) -> Refusal:
+    return Refusal(
+        "tie",
+        f"{model_type} keeps the two tables apart at every load, whatever the file says: without a head it is random",
+        description.tie.evidence,
+        ("keep the two stored tables: `vocabsurgeon untie` stores a head where it is missing",),
+    )
 
 
 def _lossy(description: Description) -> Refusal:

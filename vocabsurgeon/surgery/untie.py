@@ -27,7 +27,7 @@ def plan_untie(description: Description) -> Plan | Refusal:
     if family is not None and family.tie_forced and state is not TieState.CONFLICT:
         return _forced(description, family.model_type)
     edits, promises = _copied(description) if action is Action.STORE_COPY else ((), ())
-    values = tie_flag_values(description.source.config, False)
+    values = tie_flag_values(description.source.config, family, False)
     wanted = TieState.UNTIED if state is TieState.CONFLICT else TieState.UNTIED_EQUAL
     return retied(description, "untie", wanted, edits, values, promises)
 

@@ -71,9 +71,9 @@ def verify(
 ) -> VerifyReport:
     """Prove AFTER against BEFORE.
 
-    Promises come from AFTER's `vocabsurgeon.json` where that was made from BEFORE; else, or with `expect` (`tied` or
-    `untied`), the defaults hold: old ids, old rows, untouched tensors kept, the tie state kept or as expected. Raises `CheckpointError`
-    where either folder cannot be read, `ConfigError` where the record is not one of ours.
+    Promises come from AFTER's `vocabsurgeon.json` where that was made from BEFORE. Otherwise, and with `expect` (`tied`
+    or `untied`), the defaults hold: old ids, old rows and untouched tensors kept, the tie state kept or as expected.
+    Raises `CheckpointError` where either folder cannot be read, `ConfigError` where the record is not one of ours.
     """
     old, new = describe(Checkpoint.open(before)), describe(Checkpoint.open(after))
     recorded = None if expect else _recorded(old.source, new.source)
@@ -153,4 +153,3 @@ def _expected(before: Description, after: Description, expect: str | None) -> tu
         if expect == "untied" and has and not had:
             promises.append(CopyIdentical(key, other))
     return tuple(promises)
-

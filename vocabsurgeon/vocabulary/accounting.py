@@ -26,6 +26,4 @@ def account(rows: int, tokenizer: TokenizerFiles | None) -> Accounting:
         return Accounting(rows, None, None, None, None, None, None)
     top = tokenizer.max_id
     without = tuple(number for start, stop in tokenizer.ranges for number in range(max(start, rows), stop))
-    return Accounting(
-        rows, tokenizer.count, top, max(0, rows - top - 1), without, tokenizer.holes, tokenizer.sha256
-    )
+    return Accounting(rows, tokenizer.count, top, max(0, rows - top - 1), without, tokenizer.holes, tokenizer.sha256)

@@ -1,4 +1,4 @@
-"""What `check` finds: faults of a checkpoint's vocabulary end, each with a severity and a fix. Pure; reads a description only."""
+"""What `check` finds: faults of a checkpoint's vocabulary end, each with a severity and a fix. Pure."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _holes(description: Description) -> Iterator[Finding]:
     if holes:
         yield Finding(
             "warning",
-            f"{len(holes)} ids below the highest are unused, from {holes[0]} on: libraries count new tokens on from elsewhere",
+            f"{len(holes)} ids below the highest are unused, from {holes[0]} on: libraries count new ids differently",
             "add tokens with `vocabsurgeon extend`, which proves the ids",
         )
 
@@ -141,7 +141,9 @@ def _spare(description: Description) -> Iterator[Finding]:
 def _tokenizer(description: Description) -> Iterator[Finding]:
     tokenizer = description.source.tokenizer
     if tokenizer is None:
-        yield Finding("note", "there is no tokenizer, so ids were not checked", "copy the tokenizer files into the folder")
+        yield Finding(
+            "note", "there is no tokenizer, so ids were not checked", "copy the tokenizer files into the folder"
+        )
         return
     for text in tokenizer.findings:
         yield Finding("warning", text, "make the tokenizer files agree before adding tokens")

@@ -67,7 +67,11 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
     """
     for key in (input_key, output_key):
         if key is not None and key not in source.tensors:
-            raise UsageError(f"no tensor {key} is stored", where=source.root, hint="`--input-key` and `--output-key` name stored tensors")
+            raise UsageError(
+                f"no tensor {key} is stored",
+                where=source.root,
+                hint="`--input-key` and `--output-key` name stored tensors",
+            )
     model_type, architecture = source.config.model_type, source.config.architecture
     family = family_for(model_type, architecture) if model_type else None
     prefix = family.base_model_prefix if family else ""

@@ -1,4 +1,7 @@
-"""Declared, stored, effective: which tie state a checkpoint is in, and what says so. Pure, but for the comparison of two stored tables."""
+"""Declared, stored, effective: which tie state a checkpoint is in, and what says so.
+
+Pure, but for the comparison of two stored tables.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the config says about tying; `value` is what counts, `stated` what the obeyed level says (None: the default)."""
+    """What the config says about tying; `stated` is None where `value` is the default of the class."""
 
     value: bool
     stated: bool | None
@@ -70,8 +73,8 @@ def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
     """
     declared = declared_tie(source, tables.family)
     if not tables.has_head:
-        evidence = (f"{tables.architecture or 'the architecture'} has no LM head",)
-        return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, evidence)
+        none = (f"{tables.architecture or 'the architecture'} has no LM head",)
+        return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, none)
     equal = _equal(source, tables)
     apart = _apart(source, tables) if compare and equal is False else None
     tied = _counts_as_tied(declared.value, tables, equal)
@@ -87,8 +90,13 @@ def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
     Where the class ties or does not whatever the file says, the root's flag is what the file declares, and the evidence
     tells of the class.
     """
-    stated = source.config.flags()
-    lines = [f"{CONFIG}: {dotted((*path, TIE_FLAG))} is {str(value).lower()}" for path, value in stated.items()]
+    lines = [
+        f"{CONFIG}: {dotted((*path, TIE_FLAG))} is {str(value).lower()}"
+        for path, value in source.config.flags().items()
+    ]
+    renamed = _other_names(source, family)
+    lines += [f"{CONFIG}: {key} is {str(value).lower()}, which counts" for key, value in renamed.items()]
+    stated = {**source.config.flags(), **{(): value for value in renamed.values()}}
     heard = _heard(stated, family)
     default = True if family is None else family.tie_default
     value = default if not heard else family.declares(stated) if family and family.tie_forced is None else heard[()]
@@ -96,11 +104,20 @@ def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
         whose = f"{family.model_type}'s default" if family else "transformers' default"
         lines.append(f"{CONFIG}: {TIE_FLAG} is absent; {whose} is {str(default).lower()}")
     elif family and len(set(stated.values())) > 1:
-        lines.append(f"{family.model_type} obeys {' and '.join(level_name(path) for path in heard)}: {str(value).lower()}")
+        lines.append(
+            f"{family.model_type} obeys {' and '.join(level_name(path) for path in heard)}: {str(value).lower()}"
+        )
     if family is not None and family.tie_forced is not None:
         does = "shares the tables" if family.tie_forced else "keeps the tables apart"
         lines.append(f"{family.model_type}: the class {does}, whatever {TIE_FLAG} says")
     return Declared(value, value if heard else None, tuple(lines))
+
+
+def _other_names(source: Checkpoint, family: Family | None) -> Mapping[str, bool]:
+    """What the root states under another name of the flag that the class reads; the first such name overrules all."""
+    named = {key: source.config.data.get(key) for key in (family.flag_keys if family else ()) if key != TIE_FLAG}
+    stated = [(key, value) for key, value in named.items() if isinstance(value, bool)]
+    return dict(stated[:1])
 
 
 def _heard(stated: Mapping[Path, bool], family: Family | None) -> Mapping[Path, bool]:
@@ -146,7 +163,10 @@ def _apart(source: Checkpoint, tables: Tables) -> Distance | None:
 
 def _stored(tables: Tables) -> Sequence[str]:
     found = [(table.role, table) for table in (tables.input, tables.output) if table]
-    lines = [f"{table.info.file}: {table.key} {list(table.info.shape)} {table.info.dtype.name} is the {role} table" for role, table in found]
+    lines = [
+        f"{table.info.file}: {table.key} {list(table.info.shape)} {table.info.dtype.name} is the {role} table"
+        for role, table in found
+    ]
     if tables.input is None:
         lines.append("no input embedding is stored under any known name")
     if tables.output is None:

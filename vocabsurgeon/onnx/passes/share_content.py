@@ -1,4 +1,4 @@
-"""Initializers of one content become one: equal ones are merged, a transposed one becomes a `Transpose` of the other."""
+"""Initializers of one content become one: equal ones merge, a transposed one becomes a `Transpose` of the other."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _merge(graph: ir.Graph, first: ir.Value, second: ir.Value) -> bool:
         node = ir.node("Transpose", [first], {"perm": [1, 0]})
         graph.insert_before(graph[0], node)
         replacement = node.outputs[0]
-        replacement.dtype, replacement.shape = second.dtype, second.shape
+        replacement.type, replacement.shape = second.type, second.shape
     else:
         return False
     ir.convenience.replace_all_uses_with(second, replacement)

@@ -1,4 +1,4 @@
-"""Fold what is constant in a traced graph and drop what nothing uses. Parameters are left as the checkpoint has them."""
+"""Fold what is constant in a traced graph and drop what nothing uses. Parameters stay as the checkpoint has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the graph reads a weight that a product needs transposed: one table on disk, and one in memory where it has two roles.
+"""How a graph reads a weight that a product needs transposed: one table on disk, one in memory where it has two roles.
 
 A weight with one role is stored the way its `MatMul` reads it, `[in, out]`, as every exporter does. A table with two
 roles (token lookup and LM head) stays `[rows, width]`, and the product becomes `Gemm(transB=1)`: standard ONNX, which a
@@ -61,7 +61,7 @@ def _store_turned(value: ir.Value, turned: list[ir.Node]) -> None:
 
 
 def _multiply_by_table(graph: ir.Graph, table: ir.Value, transpose: ir.Node) -> None:
-    """Turn each `MatMul` by the transposed table into a `Gemm` by the table; drop the `Transpose` when nothing is left."""
+    """Turn each `MatMul` by the transposed table into a `Gemm` by the table; drop an unused `Transpose`."""
     result = transpose.outputs[0]
     for node in list(result.consumers()):
         if node.op_type == "MatMul" and node.inputs[1] is result and node.inputs[0] is not result:
@@ -87,7 +87,7 @@ def _to_gemm(graph: ir.Graph, table: ir.Value, product: ir.Node) -> None:
     shape = ir.node("Concat", [leading.outputs[0], rows_shape.outputs[0]], {"axis": 0})
     result = ir.node("Reshape", [gemm.outputs[0], shape.outputs[0]])
     output = product.outputs[0]
-    result.outputs[0].dtype, result.outputs[0].shape = output.dtype, output.shape
+    result.outputs[0].type, result.outputs[0].shape = output.type, output.shape
     graph.insert_before(product, [flat_shape, rows_shape, flat, gemm, leading, shape, result])
     ir.convenience.replace_all_uses_with(output, result.outputs[0], replace_graph_outputs=True)
     graph.remove(product, safe=True)

@@ -1,4 +1,4 @@
-"""What a result must keep, one class a promise: `check(before, after)` re-reads both and says yes, no, or not checked."""
+"""What a result must keep, one class a promise: `check(before, after)` re-reads both and gives a verdict."""
 
 from vocabsurgeon.surgery.promises.base import Promise, Verdict
 from vocabsurgeon.surgery.promises.files import FilesCarried, IndexExact
@@ -29,4 +29,18 @@ PROMISES: dict[str, type[Promise]] = {
 }
 """Every promise by class name: what a record may name, and what the tests enumerate."""
 
-__all__ = ["PROMISES", "Promise", "Verdict", *PROMISES]
+__all__ = [
+    "PROMISES",
+    "ConfigAsIntended",
+    "CopyIdentical",
+    "DropLossless",
+    "FilesCarried",
+    "IndexExact",
+    "NewRowsAsPlanned",
+    "OldRowsIdentical",
+    "Promise",
+    "TieStateAsIntended",
+    "TokenizerKept",
+    "UntouchedTensorsIdentical",
+    "Verdict",
+]

@@ -35,7 +35,7 @@ def verdict(problems: list[str], seen: str) -> Verdict:
 
 
 class Promise(ABC):
-    """One thing that holds of a result. Subclasses are frozen dataclasses of plain data, so that a record can store them."""
+    """One thing that holds of a result. Subclasses are frozen dataclasses of plain data: a record can store them."""
 
     name: ClassVar[str]
     """The key under `proof` in the report."""

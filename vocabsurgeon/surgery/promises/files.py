@@ -14,7 +14,7 @@ from vocabsurgeon.surgery.promises.base import Promise, Verdict, verdict
 
 @dataclass(frozen=True)
 class FilesCarried(Promise):
-    """Every file but the weights, `written` and `omitted` is there, byte for byte; the omitted are not; none is new but `written`."""
+    """Every file but the weights and `written` is there byte for byte; `omitted` are not; only `written` may be new."""
 
     name: ClassVar[str] = "files_carried"
     written: tuple[str, ...] = ()

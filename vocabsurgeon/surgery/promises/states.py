@@ -44,8 +44,8 @@ class TieStateAsIntended(Promise):
 
     def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
         """Describes the result from its files alone."""
-        keys = {name: key for name, key in (("input_key", self.input_key), ("output_key", self.output_key)) if key in after.tensors}
-        found = describe(after, **keys)
+        input_key, output_key = (key if key in after.tensors else None for key in (self.input_key, self.output_key))
+        found = describe(after, input_key=input_key, output_key=output_key)
         problems = []
         if found.tie.state is not self.state:
             problems.append(f"the state is {found.tie.state}, not {self.state}: {'; '.join(found.tie.evidence)}")
@@ -69,7 +69,7 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 def _same(found: Any, wanted: Any) -> bool:
     """Equal, and of one type: JSON's `true` is not `1`; NaN equals itself."""
-    return type(found) is type(wanted) and (found == wanted or found != found and wanted != wanted)
+    return type(found) is type(wanted) and (found == wanted or (found != found and wanted != wanted))
 
 
 def _told(values: tuple[tuple[tuple[str, ...], Any], ...]) -> str:

@@ -36,7 +36,9 @@ class OldRowsIdentical(Promise):
             return Verdict(False, (f"{self.key} was cut from {list(old.shape)} to {list(new.shape)}",))
         shape = (*old.shape[: self.axis], self.rows, *old.shape[self.axis + 1 :])
         if new.dtype != old.dtype or new.shape != shape:
-            return Verdict(False, (f"{self.key} is {new.dtype.name} {list(new.shape)}, not {old.dtype.name} {list(shape)}",))
+            return Verdict(
+                False, (f"{self.key} is {new.dtype.name} {list(new.shape)}, not {old.dtype.name} {list(shape)}",)
+            )
         if self.axis:
             return self._whole(before, after)
         problems = [
@@ -62,7 +64,9 @@ class OldRowsIdentical(Promise):
         count = old.shape[0]
         kept = np.setdiff1d(np.arange(count), self.written)
         same = old.block(0, count)[kept].tobytes() == new.block(0, count)[kept].tobytes()
-        return verdict([] if same else [f"{self.key}: an old entry changed"], f"{self.key}: {len(kept)} old entries are identical")
+        return verdict(
+            [] if same else [f"{self.key}: an old entry changed"], f"{self.key}: {len(kept)} old entries are identical"
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,9 @@ class CopyIdentical(Promise):
         if self.key not in after.tensors or self.source not in before.tensors:
             return Verdict(False, (f"{self.key} is missing",))
         same = tables_equal(before.rows(self.source), after.rows(self.key))
-        return verdict([] if same else [f"{self.key} differs from {self.source}"], f"{self.key} is a copy of {self.source}")
+        return verdict(
+            [] if same else [f"{self.key} differs from {self.source}"], f"{self.key} is a copy of {self.source}"
+        )
 
 
 @dataclass(frozen=True)
@@ -137,14 +143,18 @@ class DropLossless(Promise):
         if self.key not in before.tensors or self.kept not in after.tensors:
             return Verdict(False, (f"{self.kept} is missing",))
         same = tables_equal(before.rows(self.key), after.rows(self.kept))
-        return verdict([] if same else [f"{self.key} was not equal to {self.kept}"], f"{self.kept} holds what {self.key} held")
+        return verdict(
+            [] if same else [f"{self.key} was not equal to {self.kept}"], f"{self.kept} holds what {self.key} held"
+        )
 
 
 def _can_be_evaluated(expression: MeanOf | CopyOf | Normal | Zeros, table: TableReader) -> bool:
     """Whether the source has the rows that the expression names; a record may claim anything."""
     if isinstance(expression, Normal):
         return expression.seed >= 0
-    ids = expression.ids if isinstance(expression, MeanOf) else (expression.id,) if isinstance(expression, CopyOf) else ()
+    ids = (
+        expression.ids if isinstance(expression, MeanOf) else (expression.id,) if isinstance(expression, CopyOf) else ()
+    )
     return all(0 <= number < table.shape[0] for number in ids)
 
 
