@@ -155,11 +155,11 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_2_a_full_disk_behind_stdout() -> None:
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
+def test_2_a_full_disk_behind_stdout(options: list[str]) -> None:
+    arguments = command("inspect", shelved(), *options)
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command("inspect", shelved()), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        done = subprocess.run(arguments, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "standard output" in done.stderr
 
 

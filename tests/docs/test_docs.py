@@ -1,4 +1,4 @@
-"""README and docs say what the program does: help pages are current, shown commands run, shown output is what they print."""
+"""README and docs say what the program does: help pages are current, shown commands run and print what is shown."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _commands(kind: str, text: str) -> list[tuple[str, str]]:
 
 def _run(command: str, folder: Path) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
     shown_to_fail = command.endswith("; echo $?")
     assert done.returncode == 0 or shown_to_fail, f"{command}: {done.stderr}"
     return done.stdout + done.stderr

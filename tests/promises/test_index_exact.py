@@ -33,3 +33,9 @@ def test_an_index_that_is_carried_over_may_say_what_it_said(tmp_path: Path) -> N
     report = run(pair.out, tmp_path / "unchanged", untying())
     assert report.to_dict()["proof"]["index_exact"] is True
     assert (tmp_path / "unchanged" / INDEX).read_bytes() == (pair.out / INDEX).read_bytes()
+
+
+def test_fails_where_the_sources_index_stands_over_grown_tensors(tmp_path: Path) -> None:
+    pair = Pair("extend", IndexExact, tmp_path)
+    (pair.out / INDEX).write_bytes((pair.source / INDEX).read_bytes())
+    assert "total_size" in pair.broken()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.promises.pairs import Pair, flip
-from tests.surgery.shelf import HEAD, INPUT, with_tensors
+from tests.surgery.shelf import HEAD, INPUT, shelved, taken, tensors_of, with_tensors
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.promises import OldRowsIdentical
 
@@ -34,11 +35,14 @@ def test_does_not_speak_of_new_rows(tmp_path: Path) -> None:
     assert pair.holds()
 
 
+@pytest.mark.parametrize(("row", "passed"), [(4, False), (5, True), (6, False), (7, True), (8, False)])
+def test_fails_right_beside_a_written_row(row: int, passed: bool, tmp_path: Path) -> None:
+    before, after = Checkpoint.open(shelved()), taken(tmp_path / "after")
+    flip(after, INPUT, row)
+    assert OldRowsIdentical(INPUT, 0, 64, (7, 5)).check(before, Checkpoint.open(after)).passed is passed
+
+
 def _table(rows: int, axis: int, tmp_path: Path) -> Path:
-    import torch
-
-    from tests.surgery.shelf import taken
-
     values = torch.arange(1.0, 65.0)[:rows]
     bias = values if axis == 0 else values[None, :]
     folder = taken(tmp_path / f"{rows}-{axis}")
@@ -65,9 +69,7 @@ def test_fails_where_an_entry_of_a_vector_differs(axis: int, tmp_path: Path) -> 
     assert OldRowsIdentical("bias", axis, 64, (6,)).check(before, after).passed is False
 
 
-def _changed(folder: Path, axis: int):  # type: ignore[no-untyped-def]
-    from tests.surgery.shelf import tensors_of
-
+def _changed(folder: Path, axis: int) -> torch.Tensor:
     bias = tensors_of(folder)["bias"].clone()
     bias.view(-1)[5] += 1
     return bias

@@ -1,4 +1,4 @@
-"""The main job on gemma-3-270m, the real model: `make test-real`. Independent references: safetensors, transformers, onnxruntime."""
+"""The main job on gemma-3-270m: `make test-real`. References: safetensors, transformers, onnxruntime."""
 
 from __future__ import annotations
 

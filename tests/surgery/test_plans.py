@@ -7,11 +7,24 @@ from pathlib import Path
 import pytest
 
 from tests.models.tiny import write_tokenizer
-from tests.surgery.shelf import contents, leftovers, reloaded, shares, shelved, taken, with_config
+from tests.surgery.shelf import (
+    HEAD,
+    INPUT,
+    contents,
+    leftovers,
+    reloaded,
+    shares,
+    shelved,
+    taken,
+    tensors_of,
+    with_config,
+    with_tensors,
+)
 from vocabsurgeon.checkpoint.edits import OmitFile, WriteRows
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery import config_edits
 from vocabsurgeon.surgery.extend_plan import ExtendPlan
+from vocabsurgeon.surgery.operate import RunOptions
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.request import extend_request
 from vocabsurgeon.surgery.run import extend, extending, plan_for, tie, untie, untying
@@ -181,3 +194,16 @@ def test_a_slow_tokenizers_own_template_is_written(tmp_path: Path) -> None:
     with_json(source / "tokenizer_config.json", chat_template="old", tokenizer_class="BertTokenizer")
     report = extend(source, tmp_path / "out", extend_request(chat_template="new"))
     assert not isinstance(report, Refusal) and report.passed, report.proof.evidence
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["one file", "linked shard"])
+def test_a_tied_table_stored_under_the_heads_name_is_worked_on_all_the_same(sharded: bool, tmp_path: Path) -> None:
+    source = with_tensors(taken(tmp_path / "source"), lambda tensors: tensors.update({HEAD: tensors.pop(INPUT)}))
+    grown, apart = tmp_path / "grown", tmp_path / "apart"
+    options = RunOptions(link=sharded)
+    for report in (extend(source, grown, extend_request(["w5 w6"]), options), untie(source, apart, options)):
+        assert not isinstance(report, Refusal) and report.proof.passed is True
+    assert tensors_of(grown).keys() == tensors_of(source).keys() and shares(reloaded(grown))
+    assert {INPUT, HEAD} <= tensors_of(apart).keys() and not shares(reloaded(apart))
+    back = tie(apart, tmp_path / "back", options)
+    assert not isinstance(back, Refusal) and back.proof.passed is True and INPUT in tensors_of(tmp_path / "back")

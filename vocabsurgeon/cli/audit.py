@@ -10,8 +10,19 @@ from vocabsurgeon.cli.options import Output, common, finish
 
 @click.command("audit")
 @click.argument("path", metavar="PATH")
-@click.option("--checkpoint", metavar="CKPT", help="The checkpoint it was exported from: gives the expected bytes, and checks parity.")
-@click.option("--max-ratio", type=float, default=1.01, show_default=True, metavar="X", help="Exit 1 above this ratio of stored to expected bytes.")
+@click.option(
+    "--checkpoint",
+    metavar="CKPT",
+    help="The checkpoint it was exported from: gives the expected bytes, and checks parity.",
+)
+@click.option(
+    "--max-ratio",
+    type=float,
+    default=1.01,
+    show_default=True,
+    metavar="X",
+    help="Exit 1 above this ratio of stored to expected bytes.",
+)
 @common
 def command(path: str, checkpoint: str | None, max_ratio: float, output: Output) -> None:
     """Measure what PATH really stores: an ONNX file, a folder of them from any exporter, or a checkpoint.

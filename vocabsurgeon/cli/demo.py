@@ -30,7 +30,9 @@ def command(keep: str | None, output: Output) -> None:
         output.show(_Story(steps))
 
 
-def _run(step: tuple[str, str, Callable[[Path, Path], Any]], model: Path, folder: Path, output: Output) -> dict[str, Any]:
+def _run(
+    step: tuple[str, str, Callable[[Path, Path], Any]], model: Path, folder: Path, output: Output
+) -> dict[str, Any]:
     """Tell what comes, do it, show what came of it."""
     shown, why, do = step
     if not output.as_json and output.verbosity >= 0:

@@ -13,13 +13,26 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish
 @click.command("export")
 @checkpoint_argument
 @out_argument
-@click.option("--dtype", type=click.Choice(["auto", "float32", "float16", "bfloat16"]), default="auto", show_default=True, help="auto: the checkpoint's where the runtime loads it, else float32.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "float16", "bfloat16"]),
+    default="auto",
+    show_default=True,
+    help="auto: the checkpoint's where the runtime loads it, else float32.",
+)
 @click.option("--task", default="auto", show_default=True, help="What the graph is for.")
 @click.option("--no-cache", is_flag=True, help="Export without past_key_values.")
 @click.option("--opset", type=int, metavar="N", help="ONNX opset version.")
 @click.option("--atol", type=float, metavar="X", help="Absolute tolerance of the logits (default: by dtype).")
 @click.option("--rtol", type=float, metavar="X", help="Relative tolerance of the logits (default: by dtype).")
-@click.option("--max-ratio", type=float, default=1.01, show_default=True, metavar="X", help="Fail above this ratio of stored to expected bytes.")
+@click.option(
+    "--max-ratio",
+    type=float,
+    default=1.01,
+    show_default=True,
+    metavar="X",
+    help="Fail above this ratio of stored to expected bytes.",
+)
 @click.option("--trust-remote-code", is_flag=True, help="Allow code that the checkpoint brings to run.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @common

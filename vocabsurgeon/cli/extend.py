@@ -20,7 +20,11 @@ from vocabsurgeon.surgery.run import extending
 @out_argument
 @click.option("--token", "tokens", multiple=True, metavar="TEXT", help="A token to add; may be repeated.")
 @click.option("--tokens-file", metavar="F", help="Tokens from a .txt (one a line), .json, .jsonl or .yaml file.")
-@click.option("--special/--no-special", default=True, help="Whether --token names special tokens (default: yes).")
+@click.option(
+    "--special/--no-special",
+    default=True,
+    help="Whether new tokens are special (default: yes); a tokens file may say otherwise.",
+)
 @click.option(
     "--init",
     default="subword-mean",

@@ -14,7 +14,7 @@ _SIZE = "vocab_size"
 
 
 def tie_flag_values(config: Config, family: Family | None, value: bool) -> Values:
-    """The flag where it is not `value` already: at the root, and at every level that states it, holds a vocabulary or is obeyed.
+    """The flag where it is not `value` yet: at the root and each level that states it, has a vocabulary or is obeyed.
 
     Other names of the flag that the class reads are written where the root states them.
     """

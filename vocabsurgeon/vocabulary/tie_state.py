@@ -96,7 +96,9 @@ def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
     ]
     renamed = _other_names(source, family)
     lines += [f"{CONFIG}: {key} is {str(value).lower()}, which counts" for key, value in renamed.items()]
-    stated = {**source.config.flags(), **{(): value for value in renamed.values()}}
+    stated = dict(source.config.flags())
+    for value in renamed.values():
+        stated[()] = value
     heard = _heard(stated, family)
     default = True if family is None else family.tie_default
     value = default if not heard else family.declares(stated) if family and family.tie_forced is None else heard[()]

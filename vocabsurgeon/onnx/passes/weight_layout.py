@@ -85,7 +85,7 @@ def _to_gemm(graph: ir.Graph, table: ir.Value, product: ir.Node) -> None:
     gemm = ir.node("Gemm", [flat.outputs[0], table], {"transB": 1})
     leading = ir.node("Shape", [product.inputs[0]], {"start": 0, "end": -1})
     shape = ir.node("Concat", [leading.outputs[0], rows_shape.outputs[0]], {"axis": 0})
-    result = ir.node("Reshape", [gemm.outputs[0], shape.outputs[0]])
+    result = ir.node("Reshape", [gemm.outputs[0], shape.outputs[0]], {"allowzero": 1})
     output = product.outputs[0]
     result.outputs[0].type, result.outputs[0].shape = output.type, output.shape
     graph.insert_before(product, [flat_shape, rows_shape, flat, gemm, leading, shape, result])

@@ -1,4 +1,4 @@
-"""New tokens: from a request to ids, pieces and roles, and from those to edits of the tokenizer files, and the proof of them."""
+"""New tokens: from a request to ids, pieces and roles, to edits of the tokenizer files, to the proof of them."""
 
 from vocabsurgeon.surgery.tokens.assignment import AssignedToken, Assignment, assign
 from vocabsurgeon.surgery.tokens.refusal import TokenRefusal

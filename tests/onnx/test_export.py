@@ -1,0 +1,212 @@
+"""`export` on tiny models of every family: one graph, one data file, each weight once, and the model's own logits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tests.models.tiny import TINY, build
+from tests.onnx.conftest import Exported
+from vocabsurgeon.errors import OnnxError, OutputError, UsageError, VocabsurgeonError
+from vocabsurgeon.onnx.export import ExportOptions, export
+from vocabsurgeon.onnx.files import read_onnx
+
+Get = Callable[..., Exported]
+UNTIED = ("llama", "gpt2")
+CASES = [(family, True) for family in TINY] + [(family, False) for family in UNTIED]
+
+
+@pytest.mark.parametrize(("family", "tied"), CASES)
+def test_every_family_passes_and_stores_each_weight_once(exported: Get, family: str, tied: bool) -> None:
+    case = exported(family, tied)
+    document = case.report.to_dict()
+    assert case.report.passed
+    assert document["bytes"]["orphaned"] == 0
+    assert document["bytes"]["stored"] == document["bytes"]["unique"] == document["bytes"]["expected"]
+    assert document["duplicates"] == []
+    assert document["parity"]["passed"]
+    assert document["parity"]["greedy_equal"]
+    assert set(document["parity"]["checks"]) >= {
+        "full sequence",
+        "one token",
+        "left-padded batch",
+        "right-padded batch",
+        "greedy decoding",
+    }
+
+
+@pytest.mark.parametrize("family", ["llama", "bloom"])
+def test_the_graph_has_the_names_that_readers_expect(exported: Get, family: str) -> None:
+    model = onnx.load(exported(family).folder / "model.onnx", load_external_data=False)
+    layers = [f"{index}.{part}" for index in (0, 1) for part in ("key", "value")]
+    inputs = ["input_ids", "attention_mask", "position_ids", *(f"past_key_values.{layer}" for layer in layers)]
+    assert [value.name for value in model.graph.input] == inputs
+    assert [value.name for value in model.graph.output] == ["logits", *(f"present.{layer}" for layer in layers)]
+    dims = {
+        value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+    }
+    assert dims["input_ids"] == dims["position_ids"] == ["batch_size", "sequence_length"]
+    assert dims["attention_mask"] == ["batch_size", "total_sequence_length"]
+    assert dims["past_key_values.0.key"] == ["batch_size", 2, "past_sequence_length", 8]
+
+
+def test_out_holds_what_the_graph_needs_and_its_record(exported: Get) -> None:
+    case = exported("llama")
+    assert sorted(path.name for path in case.folder.iterdir()) == [
+        "config.json",
+        "generation_config.json",
+        "model.onnx",
+        "model.onnx_data",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocabsurgeon.json",
+    ]
+    record = json.loads((case.folder / "vocabsurgeon.json").read_text())
+    assert record["schema"] == "vocabsurgeon.export/1"
+    assert record["parity"]["passed"] is True
+    assert {"versions", "source_fingerprint"} <= set(record)
+    assert (case.folder / "config.json").read_bytes() == (case.checkpoint / "config.json").read_bytes()
+
+
+def test_no_trace_of_this_machine_is_left_in_the_graph(exported: Get) -> None:
+    content = (exported("llama").folder / "model.onnx").read_bytes()
+    for trace in (b"stack_trace", b".py", b"pkg.torch", b"site-packages", b"File "):
+        assert trace not in content
+
+
+def test_a_tied_table_is_one_tensor_with_two_roles(exported: Get) -> None:
+    table = [t for t in read_onnx(exported("llama").folder / "model.onnx").tensors if 64 in t.shape]
+    assert [(t.shape, set(t.uses)) for t in table] == [((64, 16), {"Gather", "Gemm"})]
+
+
+def test_the_stored_weights_are_the_checkpoints_bits(exported: Get) -> None:
+    case = exported("llama", False)
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(case.folder / "model.onnx").graph.initializer}
+    weights = load_file(case.checkpoint / "model.safetensors")
+    assert set(stored) == set(weights)
+    for name, array in weights.items():
+        turned = (
+            array
+            if stored[name].shape == array.shape and name.endswith(("norm.weight", "embed_tokens.weight"))
+            else array.T
+        )
+        np.testing.assert_array_equal(stored[name], turned, name)
+
+
+def test_bit_equal_tables_of_an_untied_checkpoint_are_stored_once(tmp_path: Path) -> None:
+    checkpoint = build("llama", tmp_path / "c", tied=False)
+    weights = load_file(checkpoint / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].copy()
+    save_file(weights, checkpoint / "model.safetensors", {"format": "pt"})
+    document = export(checkpoint, tmp_path / "o").to_dict()
+    assert document["passed"]
+    assert document["bytes"]["stored"] == document["bytes"]["expected"] == 24896
+
+
+def test_position_ids_that_the_model_ignores_are_reported(exported: Get) -> None:
+    assert exported("bloom").report.inputs_ignored == ("position_ids",)
+    assert exported("llama").report.inputs_ignored == ()
+
+
+def test_without_a_cache_the_graph_has_no_past(exported: Get) -> None:
+    case = exported("llama", options=ExportOptions(cache=False))
+    assert case.report.passed
+    assert case.report.inputs == ("input_ids", "attention_mask", "position_ids")
+    assert case.report.outputs == ("logits",)
+
+
+def test_another_opset_is_written(exported: Get) -> None:
+    case = exported("llama", options=ExportOptions(opset=18))
+    assert case.report.passed
+    assert case.report.opset == read_onnx(case.folder / "model.onnx").opsets[""] == 18
+
+
+@pytest.mark.parametrize(
+    ("stored", "requested", "exported_as"),
+    [("bfloat16", "auto", "float32"), ("float16", "auto", "float16"), ("float32", "float16", "float16")],
+)
+def test_the_dtype_is_chosen_and_the_reason_told(exported: Get, stored: str, requested: str, exported_as: str) -> None:
+    case = exported("llama", options=ExportOptions(dtype=requested), dtype=stored)
+    document = case.report.to_dict()
+    assert case.report.passed
+    assert document["dtype"]["requested"] == requested
+    assert document["dtype"]["exported"] == document["parity"]["dtype"] == exported_as
+    assert document["dtype"]["reason"]
+    assert document["bytes"]["ratio"] == 1.0
+
+
+def test_a_sharded_checkpoint_exports_alike(exported: Get) -> None:
+    whole, sharded = exported("llama", False), exported("llama", False, max_shard_size="10KB")
+    assert len(list(sharded.checkpoint.glob("*.safetensors"))) > 1
+    for name in ("model.onnx", "model.onnx_data"):
+        assert (whole.folder / name).read_bytes() == (sharded.folder / name).read_bytes()
+
+
+def test_an_export_that_fails_leaves_evidence_and_no_out(tmp_path: Path) -> None:
+    checkpoint = build("llama", tmp_path / "c")
+    report = export(checkpoint, tmp_path / "o", ExportOptions(atol=0.0, rtol=0.0))
+    assert (report.passed, report.out) == (False, None)
+    assert report.to_dict()["parity"]["max_abs_diff"] > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
+
+
+def test_too_many_bytes_leave_no_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vocabsurgeon.onnx.export.share_content", lambda graph: 0)
+    monkeypatch.setattr("vocabsurgeon.onnx.export.SMALL_CONSTANT", 0)
+    checkpoint = build("llama", tmp_path / "c")
+    report = export(checkpoint, tmp_path / "o")
+    assert report.parity.passed
+    assert report.audit.bytes.ratio is not None
+    assert report.audit.bytes.ratio > 1.01
+    assert not report.passed
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_missing_head_is_an_error_not_a_random_one(tmp_path: Path) -> None:
+    checkpoint = build("llama", tmp_path / "c")
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
+    with pytest.raises(OnnxError, match=r"lm_head\.weight is in no file"):
+        export(checkpoint, tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (ExportOptions(dtype="bfloat16"), OnnxError, "does not run bfloat16"),
+        (ExportOptions(dtype="int3"), UsageError, "unknown dtype"),
+        (ExportOptions(task="translation"), UsageError, "unknown task"),
+        (ExportOptions(opset=3), UsageError, "opset 3"),
+    ],
+)
+def test_requests_that_cannot_be_met_are_one_line(
+    exported: Get, tmp_path: Path, options: ExportOptions, error: type[VocabsurgeonError], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        export(exported("llama").checkpoint, tmp_path / "o", options)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_exists_needs_overwrite(exported: Get, tmp_path: Path) -> None:
+    (tmp_path / "o").mkdir()
+    with pytest.raises(OutputError, match="exists already"):
+        export(exported("llama").checkpoint, tmp_path / "o")
+
+
+def test_what_is_no_decoder_is_refused(tmp_path: Path) -> None:
+    checkpoint = build("llama", tmp_path / "c")
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(
+        json.dumps(config | {"architectures": ["BertForMaskedLM"], "model_type": "bert"})
+    )
+    with pytest.raises(OnnxError, match="no decoder-only language model"):
+        export(checkpoint, tmp_path / "o")
