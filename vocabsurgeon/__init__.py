@@ -1,23 +1,54 @@
 """vocabsurgeon: change the vocabulary end of a Hugging Face checkpoint, with proof.
 
-The library behind the command line. Nothing here imports torch or transformers; `export` does when it is called.
+The library behind the command line. A name is imported when it is first used, so `import vocabsurgeon` costs nothing;
+torch and transformers are imported by `export` alone, when it is called.
 """
 
-from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.errors import VocabsurgeonError
-from vocabsurgeon.onnx.audit import AuditOptions, audit
-from vocabsurgeon.onnx.export import ExportOptions, export
-from vocabsurgeon.surgery.extend import ExtendRequest, plan_extend
-from vocabsurgeon.surgery.operate import RunOptions
-from vocabsurgeon.surgery.plan import Plan, Refusal
-from vocabsurgeon.surgery.request import extend_request
-from vocabsurgeon.surgery.run import extend, tie, untie
-from vocabsurgeon.surgery.tie import plan_tie
-from vocabsurgeon.surgery.tokens import TokenRequest
-from vocabsurgeon.surgery.untie import plan_untie
-from vocabsurgeon.surgery.verify import verify
-from vocabsurgeon.vocabulary.describe import Description, describe
-from vocabsurgeon.vocabulary.findings import check
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vocabsurgeon.checkpoint.source import Checkpoint
+    from vocabsurgeon.errors import VocabsurgeonError
+    from vocabsurgeon.onnx.audit import AuditOptions, audit
+    from vocabsurgeon.onnx.export import ExportOptions, export
+    from vocabsurgeon.surgery.extend import ExtendRequest, plan_extend
+    from vocabsurgeon.surgery.operate import RunOptions
+    from vocabsurgeon.surgery.plan import Plan, Refusal
+    from vocabsurgeon.surgery.request import extend_request
+    from vocabsurgeon.surgery.run import extend, tie, untie
+    from vocabsurgeon.surgery.tie import plan_tie
+    from vocabsurgeon.surgery.tokens import TokenRequest
+    from vocabsurgeon.surgery.untie import plan_untie
+    from vocabsurgeon.surgery.verify import verify
+    from vocabsurgeon.vocabulary.describe import Description, describe
+    from vocabsurgeon.vocabulary.findings import check
+
+_MODULES = {
+    "AuditOptions": "onnx.audit",
+    "Checkpoint": "checkpoint.source",
+    "Description": "vocabulary.describe",
+    "ExportOptions": "onnx.export",
+    "ExtendRequest": "surgery.extend",
+    "Plan": "surgery.plan",
+    "Refusal": "surgery.plan",
+    "RunOptions": "surgery.operate",
+    "TokenRequest": "surgery.tokens",
+    "VocabsurgeonError": "errors",
+    "audit": "onnx.audit",
+    "check": "vocabulary.findings",
+    "describe": "vocabulary.describe",
+    "export": "onnx.export",
+    "extend": "surgery.run",
+    "extend_request": "surgery.request",
+    "plan_extend": "surgery.extend",
+    "plan_tie": "surgery.tie",
+    "plan_untie": "surgery.untie",
+    "tie": "surgery.run",
+    "untie": "surgery.run",
+    "verify": "surgery.verify",
+}
+"""Public name → module that holds it."""
 
 __all__ = [
     "AuditOptions",
@@ -43,3 +74,14 @@ __all__ = [
     "untie",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported now; raises `AttributeError` for any other."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,7 +13,9 @@ PAGES = Path(__file__).parents[2] / "docs" / "commands"
 
 def page(name: str) -> str:
     """The page of command `name`: its help as a terminal of 100 columns shows it."""
-    context = click.Context(main, info_name="vocabsurgeon", terminal_width=100)
+    context = click.Context(
+        main, info_name="vocabsurgeon", terminal_width=100, help_option_names=main.context_settings["help_option_names"]
+    )
     command = main.get_command(context, name)
     assert command is not None
     text = command.get_help(click.Context(command, info_name=name, parent=context, terminal_width=100))

@@ -127,7 +127,7 @@ def test_a_data_file_cut_short_is_an_error_that_says_what_is_missing(tmp_path: P
     path = save_external(tmp_path, {"a": table(), "b": table(seed=1)})
     with open(tmp_path / DATA, "r+b") as file:
         file.truncate(1900)
-    with pytest.raises(OnnxError, match="tensor b: needs bytes 960 to 1920 of model.onnx_data, which ends at 1900"):
+    with pytest.raises(OnnxError, match=r"tensor b: needs bytes 960 to 1920 of model\.onnx_data, which ends at 1900"):
         read_onnx(path)
 
 

@@ -1,4 +1,4 @@
-"""`check_parity` passes what is right and fails what is wrong: one weight, the mask, the window, the cache, the head."""
+"""`check_parity` passes what is right and fails what is wrong: a weight, the mask, the window, the cache."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def cache_of(outputs: Any) -> Any:
 
 
 def cache_argument(model: PreTrainedModel) -> str:
-    """What the model calls the cache it is given: transformers 5.24 renamed it, and keeps the old name with a warning."""
+    """What the model calls the cache it is given: transformers 5.24 renamed it, and warns about the old name."""
     return next(
         (name for name in _CACHE_NAMES if name in inspect.signature(model.forward).parameters), _CACHE_NAMES[-1]
     )

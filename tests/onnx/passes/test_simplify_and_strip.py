@@ -32,6 +32,10 @@ def test_traces_and_inner_shapes_go_and_results_stay() -> None:
         node.metadata_props["pkg.torch.onnx.stack_trace"] = "File ..., line 1"
         node.doc_string = "why"
         node.outputs[0].shape = node.outputs[0].shape or ir.Shape(["b", None])
+    for value in (*model.graph.inputs, *model.graph.initializers.values()):
+        value.metadata_props["pkg.torch.onnx.stack_trace"] = "File ..., line 1"
+        if value.const_value is not None:
+            value.const_value.metadata_props["pkg.torch.onnx.stack_trace"] = "File ..., line 1"
     before = run(model, x=table())
     strip(model)
     proto = ir.to_proto(model)

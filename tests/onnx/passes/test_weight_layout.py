@@ -8,7 +8,8 @@ from tests.onnx.handmade import table
 from tests.onnx.passes.graphs import graph, operators, run, stored
 from vocabsurgeon.onnx.passes.weight_layout import lay_out_weights
 
-LINEAR = "g (float[b, s, 10] x, float[24, 10] w) => (float[b, s, 24] y) { t = Transpose <perm = [1, 0]> (w)  y = MatMul(x, t) }"
+LINEAR = """g (float[b, s, 10] x, float[24, 10] w) => (float[b, s, 24] y) {
+    t = Transpose <perm = [1, 0]> (w)  y = MatMul(x, t) }"""
 TIED = """g (int64[b, s] ids, float[24, 10] w) => (float[b, s, 24] y) {
     x = Gather(w, ids)  t = Transpose <perm = [1, 0]> (w)  y = MatMul(x, t) }"""
 INPUT = np.random.default_rng(1).standard_normal((2, 3, 10), dtype=np.float32)
