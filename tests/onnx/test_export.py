@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -39,6 +41,41 @@ def test_every_family_passes_and_stores_each_weight_once(exported: Get, family: 
         "right-padded batch",
         "greedy decoding",
     }
+
+
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0] * 4,
+    "long_factor": [2.0] * 4,
+    "original_max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "check"),
+    [
+        ("falcon", {"alibi": True}, "left-padded batch"),
+        ("opt", {"word_embed_proj_dim": 8, "do_layer_norm_before": False}, "left-padded batch"),
+        ("phi3", {"rope_parameters": LONG_ROPE, "original_max_position_embeddings": 32}, "beyond the original context"),
+    ],
+)
+def test_other_ways_to_be_a_family_pass_too(exported: Get, family: str, config: dict[str, Any], check: str) -> None:
+    report = exported(family, **config).report
+    assert report.passed
+    assert report.audit.bytes.ratio == 1.0
+    assert check in report.parity.checks
+
+
+def test_what_torch_cannot_export_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    dynamic = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+    checkpoint = build("llama", tmp_path / "c", rope_parameters=dynamic)
+    capfd.readouterr()
+    with pytest.raises(OnnxError, match="torch cannot export the model") as caught:
+        export(checkpoint, tmp_path / "o")
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+    assert not (tmp_path / "o").exists()
 
 
 @pytest.mark.parametrize("family", ["llama", "bloom"])
@@ -101,13 +138,13 @@ def test_the_stored_weights_are_the_checkpoints_bits(exported: Get) -> None:
 
 
 def test_bit_equal_tables_of_an_untied_checkpoint_are_stored_once(tmp_path: Path) -> None:
-    checkpoint = build("llama", tmp_path / "c", tied=False)
+    checkpoint = build("llama", tmp_path / "c", tied=False, vocab_size=512)
     weights = load_file(checkpoint / "model.safetensors")
     weights["lm_head.weight"] = weights["model.embed_tokens.weight"].copy()
     save_file(weights, checkpoint / "model.safetensors", {"format": "pt"})
     document = export(checkpoint, tmp_path / "o").to_dict()
     assert document["passed"]
-    assert document["bytes"]["stored"] == document["bytes"]["expected"] == 24896
+    assert document["bytes"]["stored"] == document["bytes"]["expected"] == 24896 + 448 * 16 * 4
 
 
 def test_position_ids_that_the_model_ignores_are_reported(exported: Get) -> None:
@@ -164,6 +201,16 @@ def test_too_many_bytes_leave_no_out(tmp_path: Path) -> None:
     assert not report.passed
     assert report.out is None
     assert not (tmp_path / "o").exists()
+
+
+def test_a_full_disk_leaves_no_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("vocabsurgeon.onnx.export.write_model", full)
+    with pytest.raises(OutputError, match="No space left"):
+        export(build("llama", tmp_path / "c"), tmp_path / "o")
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
 def test_a_missing_head_is_an_error_not_a_random_one(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.onnx.handmade import DATA, external, inline, save, save_external, table
@@ -165,6 +168,24 @@ def test_any_truncation_of_a_file_is_an_onnx_error_or_a_shorter_file(tmp_path: P
         except OnnxError:
             continue
         onnx.load_model_from_string(whole[:end])  # where we read it, so does onnx
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_damaged_files_are_onnx_errors_and_nothing_else(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = save_external(folder, {"a": table(4, 4), "b": np.arange(3)})
+        content = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(content)
+        try:
+            tensors = read_onnx(path).tensors
+        except OnnxError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(folder in tensor.path.parents for tensor in tensors)
 
 
 def test_graphs_nested_beyond_reason_are_refused(tmp_path: Path) -> None:

@@ -47,10 +47,10 @@ class RowEvaluator:
     def _stream_mean(self, ranges: tuple[tuple[int, int], ...]) -> np.ndarray[Any, Any]:
         width = self.table.shape[1]
         total, count = np.zeros(width, np.float64), 0
-        for start, block in self.table.blocks():
-            wanted = _mask(start, len(block), ranges)
-            rows = block[wanted] if block.dtype.itemsize >= 4 else block[wanted].astype(np.float32)
-            kept = rows[~self._dropped(rows)]
+        for start, block in self.table.blocks(_MEAN_BYTES):
+            named = _only(block, _mask(start, len(block), ranges))
+            rows = named if named.dtype.itemsize >= 4 else named.astype(np.float32)
+            kept = _only(rows, ~self._dropped(rows))
             total += kept.sum(axis=0, dtype=np.float64)
             count += len(kept)
         return total / count if count else total
@@ -88,6 +88,15 @@ def _to_odd(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     truncated = np.where(away & inexact, bits - 1, bits)
     odd = np.where(inexact, truncated | np.uint32(1), truncated).astype(np.uint32)
     return odd.view(np.float32)
+
+
+_MEAN_BYTES = 1 << 18
+"""Rows summed at a time: so few that their float32 copies stay in a core's own cache."""
+
+
+def _only(rows: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The wanted rows; not copied where that is all of them."""
+    return rows if wanted.all() else rows[wanted]
 
 
 def _mask(start: int, length: int, ranges: tuple[tuple[int, int], ...]) -> np.ndarray[Any, Any]:

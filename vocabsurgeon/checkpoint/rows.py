@@ -53,11 +53,10 @@ class TableReader:
 
         Raises `IndexError` for rows that the table does not have: what lies behind it is another tensor's.
         """
-        count, width = self.shape
-        if start < stop and not 0 <= start < stop <= count:
-            raise IndexError(f"{self.info.key} has no rows {start} to {stop - 1}, only {count}")
+        self._require(start, stop)
         if self.axis:
             return self._moved()[start:stop]
+        _, width = self.shape
         rows = np.empty((stop - start, width), self.dtype)
         offset = self.info.start + start * width * self.dtype.itemsize
         read_into(self.path, offset, _bytes_of(rows))
@@ -72,13 +71,21 @@ class TableReader:
 
     def take(self, ids: Sequence[int]) -> np.ndarray[Any, Any]:
         """The rows `ids` as `[len(ids), width]`, in that order."""
-        count, width = self.shape
-        taken = np.empty((len(ids), width), self.dtype)
-        if self.axis and ids and min(ids) >= 0 and max(ids) < count:
+        _, width = self.shape
+        for row in ids:
+            self._require(row, row + 1)
+        if self.axis:
             return self._moved()[list(ids)]
-        for position, row in enumerate(ids):
-            taken[position] = self.block(row, row + 1)[0]
+        taken, row_bytes = np.empty((len(ids), width), self.dtype), width * self.dtype.itemsize
+        with open_source(self.path) as file:
+            for position, row in enumerate(ids):
+                fill(file.fileno(), self.info.start + row * row_bytes, _bytes_of(taken[position]), self.path)
         return taken
+
+    def _require(self, start: int, stop: int) -> None:
+        count = self.shape[0]
+        if start < stop and not 0 <= start < stop <= count:
+            raise IndexError(f"{self.info.key} has no rows {start} to {stop - 1}, only {count}")
 
     def _moved(self) -> np.ndarray[Any, Any]:
         whole = np.empty(self.info.shape, self.dtype)

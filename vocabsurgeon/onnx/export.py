@@ -23,6 +23,7 @@ from vocabsurgeon.onnx.passes.share_content import share_content
 from vocabsurgeon.onnx.passes.simplify import simplify
 from vocabsurgeon.onnx.passes.strip import strip
 from vocabsurgeon.onnx.passes.weight_layout import lay_out_weights
+from vocabsurgeon.onnx.passes.widen_bfloat16 import widen_bfloat16
 from vocabsurgeon.onnx.runtime_types import DTypeChoice, choose_dtype
 from vocabsurgeon.onnx.signature import POSITIONS, Signature
 from vocabsurgeon.onnx.stored import open_stored
@@ -96,7 +97,7 @@ class ExportReport:
         """What a user of the graph should know."""
         told = [f"exported in {self.dtype.exported}: {self.dtype.reason}"]
         told += [f"{name} is accepted and ignored: the model does not read it" for name in self.inputs_ignored]
-        return told + list(self.parity.skipped)
+        return [*told, *self.parity.reasons, *self.parity.skipped]
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON: the audit's keys, and what was exported."""
@@ -188,6 +189,7 @@ def _write(model: PreTrainedModel, signature: Signature, opset: int | None, fold
 def rewrite(graph: onnx_ir.Model, parameters: Sequence[str], signature: Signature) -> None:
     """Every pass over a traced graph, in order, in place. `parameters`: the initializers that are the model's own."""
     simplify(graph, parameters)
+    widen_bfloat16(graph)
     share_content(graph)
     lay_out_weights(graph)
     inline_constants(graph, frozenset(parameters), SMALL_CONSTANT)

@@ -16,7 +16,7 @@ from vocabsurgeon.onnx.load import load_model
 from vocabsurgeon.onnx.parity_report import ParityReport
 from vocabsurgeon.onnx.prompts import LONGEST, prompts
 from vocabsurgeon.onnx.runtime_types import TYPES
-from vocabsurgeon.onnx.scenarios import STEPS, Pair, compare_full, compare_greedy, compare_long, compare_padded
+from vocabsurgeon.onnx.scenarios import BATCH, STEPS, Pair, compare_full, compare_greedy, compare_long, compare_padded
 from vocabsurgeon.onnx.sides import OnnxSide, TorchSide
 from vocabsurgeon.onnx.signature import IDS, LOGITS, MASK, POSITIONS, past_names
 from vocabsurgeon.onnx.tally import Tally
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LONG_BUDGET = 2e12
 """Parameters × tokens that a context beyond the sliding window may cost: some minutes on two cores."""
+_BEYOND = 24
+"""How many tokens such a context goes on."""
 
 
 def why_not(graphs: Sequence[OnnxFile]) -> str | None:
@@ -53,7 +55,8 @@ def check_parity(
 
     `model` is the checkpoint in the graph's dtype where it is loaded already. Padded positions are left out: what a
     softmax over nothing gives differs by runtime. Greedy decoding takes the model's choice at each step on both sides,
-    so every step counts. A context longer than a sliding window is added where the model has one. Memory grows with
+    so every step counts. A context longer than a sliding window, or than the original context of a stretched one, is
+    added where the model has it. Memory grows with
     the longest prompt, not with their number. Raises `OnnxError` where either side cannot be loaded.
     """
     tally = Tally()
@@ -66,30 +69,42 @@ def check_parity(
     limit = _most_tokens(model)
     chosen = prompts(source, rows, min(LONGEST, limit - STEPS))
     compare_full(pair, chosen)
-    compare_padded(pair, list(chosen.values()))
-    compare_greedy(pair, list(chosen.values()))
-    skipped = _compare_window(pair, model, rows, limit)
+    highest, *others = chosen.values()
+    compare_padded(pair, [highest, *others[: BATCH - 1]])
+    compare_greedy(pair, [highest, *others[1 - BATCH :]])
+    skipped = _compare_horizons(pair, model, rows, limit)
     return tally.report(dtype, tolerance_for(dtype, atol, rtol), skipped)
 
 
-def _compare_window(pair: Pair, model: PreTrainedModel, rows: int, limit: int) -> tuple[str, ...]:
-    """Go beyond the model's sliding window; return why not, where it has one and that would cost too much."""
-    window = _window(model)
-    if window is None or window >= limit - 1:
-        return ()
-    if not pair.caches:
-        return (f"no context longer than the sliding window of {window} was compared: the graph has no cache",)
-    length = min(window + 24, limit)
-    if sum(parameter.numel() for parameter in model.parameters()) * length > LONG_BUDGET:
-        return (f"no context longer than the sliding window of {window} was compared: it would take too long",)
-    compare_long(pair, np.random.default_rng(1).integers(0, rows, (1, length)))
-    return ()
+def _compare_horizons(pair: Pair, model: PreTrainedModel, rows: int, limit: int) -> tuple[str, ...]:
+    """Go beyond every length at which the model changes its ways; return where that was not possible, and why."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    skipped = []
+    for name, length in _horizons(model).items():
+        if length >= limit - 1:
+            continue
+        tokens = min(length + _BEYOND, limit)
+        reason = None if pair.caches else "the graph has no cache"
+        if size * tokens > LONG_BUDGET:
+            reason = "it would take too long"
+        if reason is None:
+            compare_long(pair, f"beyond the {name}", np.random.default_rng(1).integers(0, rows, (1, tokens)))
+        else:
+            skipped.append(f"no context beyond the {name} of {length} tokens was compared: {reason}")
+    return tuple(skipped)
 
 
-def _window(model: PreTrainedModel) -> int | None:
+def _horizons(model: PreTrainedModel) -> dict[str, int]:
+    """Name → tokens after which attention or positions follow another rule."""
     config: Any = model.config.get_text_config()
+    found = {}
     window = getattr(config, "sliding_window", None)
-    return window if isinstance(window, int) and getattr(config, "use_sliding_window", True) else None
+    if isinstance(window, int) and getattr(config, "use_sliding_window", True):
+        found["window"] = window
+    rope = getattr(config, "rope_parameters", None)
+    if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
+        found["original context"] = int(rope["original_max_position_embeddings"])
+    return found
 
 
 def _most_tokens(model: PreTrainedModel) -> int:

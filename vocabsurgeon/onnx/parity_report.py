@@ -26,6 +26,9 @@ class ParityReport:
     checks: tuple[str, ...]
     worst: str
     """Where the largest difference was seen."""
+    model_nans: int = 0
+    export_nans: int = 0
+    """Positions at which the model's or the export's logits hold a NaN."""
     skipped: tuple[str, ...] = ()
     """What could not be checked, and why."""
 
@@ -33,6 +36,23 @@ class ParityReport:
     def passed(self) -> bool:
         """Within tolerance (a NaN is not), and the same choice wherever the choice is clear."""
         return self.max_abs_diff <= self.tolerance and self.clear_misses == 0
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it did not pass, one line each; empty where it did."""
+        told = []
+        if self.model_nans:
+            told.append(
+                f"the model's own logits are not numbers at {self.model_nans} of {self.positions} positions: "
+                f"it does not work in {self.dtype}"
+            )
+        if self.export_nans:
+            told.append(f"the export's logits are not numbers at {self.export_nans} of {self.positions} positions")
+        if isfinite(self.max_abs_diff) and self.max_abs_diff > self.tolerance:
+            told.append(f"logits differ by {self.max_abs_diff:.3g} ({self.worst}), {self.tolerance:.3g} is allowed")
+        if self.clear_misses:
+            told.append(f"another token is the most likely at {self.clear_misses} positions where the choice is clear")
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's `parity` object, with what it was measured on."""
@@ -48,6 +68,7 @@ class ParityReport:
             "positions": self.positions,
             "checks": list(self.checks),
             "worst": self.worst,
+            "reasons": self.reasons,
             "skipped": list(self.skipped),
         }
 

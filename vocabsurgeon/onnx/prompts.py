@@ -23,11 +23,11 @@ def prompts(source: Checkpoint, rows: int, longest: int = LONGEST) -> dict[str, 
     """Name → ids, each below `rows` and at most `longest` of them, never fewer than 3 prompts. Same source, same ids.
 
     Text is encoded with the checkpoint's tokenizer.json; where there is none, or it knows none of the words, the random
-    prompts stand alone. `highest ids` are the last rows of the table, where added tokens are.
+    prompts stand alone. The first prompt, `highest ids`, is the last rows of the table, where added tokens are.
     """
     random = np.random.default_rng(0)
-    chosen = {f"random {i}": random.integers(0, rows, size).tolist() for i, size in enumerate(_RANDOM)}
-    chosen["highest ids"] = list(range(rows - 1, max(-1, rows - 1 - _HIGHEST), -1))
+    chosen = {"highest ids": list(range(rows - 1, max(-1, rows - 1 - _HIGHEST), -1))}
+    chosen |= {f"random {i}": random.integers(0, rows, size).tolist() for i, size in enumerate(_RANDOM)}
     chosen |= _texts(source, rows)
     return {name: ids[: max(1, longest)] for name, ids in chosen.items()}
 

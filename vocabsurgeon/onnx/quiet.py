@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 
@@ -27,3 +28,10 @@ def quiet() -> Iterator[None]:
         logging.disable(disabled)
         if had_bars:
             bars.enable_progress_bar()
+
+
+@contextmanager
+def mute() -> Iterator[None]:
+    """`quiet`, and nothing on stdout or stderr either: torch prints whole graphs before it raises."""
+    with quiet(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        yield

@@ -1,4 +1,4 @@
-"""The ways a decoder is used, run on both sides at once: whole prompts, padded batches, cached steps, long contexts."""
+"""The ways a decoder is used, run on both sides at once: whole prompts, padding, cached steps, long contexts."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def compare_full(pair: Pair, prompts: Mapping[str, Sequence[int]]) -> None:
 
 
 def compare_padded(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
-    """Batches of prompts of unequal length, padded on the left and on the right."""
+    """A batch of prompts of unequal length, padded on the left and on the right."""
     for left in (True, False):
-        ids, mask = padded(prompts[:BATCH], left)
+        ids, mask = padded(prompts, left)
         pair.restart()
         pair.step(f"{'left' if left else 'right'}-padded batch", ids, mask, mask.astype(bool))
 
 
 def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
-    """`STEPS` greedy steps for a left-padded batch: through the cache, or over the whole text where there is none."""
-    ids, mask = padded(prompts[-BATCH:], left=True)
+    """`STEPS` greedy steps for the prompts as a left-padded batch: through the cache, or each over the whole text."""
+    ids, mask = padded(prompts, left=True)
     last = np.zeros_like(mask, dtype=bool)
     last[:, -1] = True
     pair.restart()
@@ -91,7 +91,7 @@ def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
         logits = pair.step("greedy decoding", ids, mask, last, greedy=True)
 
 
-def compare_long(pair: Pair, ids: Array) -> None:
+def compare_long(pair: Pair, check: str, ids: Array) -> None:
     """One context `[1, length]` through the cache, a chunk at a time, and its end token by token."""
     width = pair_width(pair, ids)
     end = ids.shape[1] - 4
@@ -100,7 +100,7 @@ def compare_long(pair: Pair, ids: Array) -> None:
     for start, stop in zip(starts, [*starts[1:], ids.shape[1]], strict=True):
         pair.progress("compare long context", start, ids.shape[1])
         chunk = ids[:, start:stop]
-        pair.step("beyond the window", chunk, np.ones((1, stop), np.int64), np.ones(chunk.shape, bool))
+        pair.step(check, chunk, np.ones((1, stop), np.int64), np.ones(chunk.shape, bool))
 
 
 def pair_width(pair: Pair, ids: Array) -> int:

@@ -20,10 +20,11 @@ Logits = np.ndarray[Any, Any]
 
 
 class Side(Protocol):
-    """A decoder. `caches` says whether `run` gives something to continue from."""
+    """A decoder: ids in, logits and a cache out."""
 
     @property
-    def caches(self) -> bool: ...
+    def caches(self) -> bool:
+        """Whether `run` gives a cache to continue from."""
 
     def run(self, ids: Ids, mask: Ids, positions: Ids, past: Any) -> tuple[Logits, Any]:
         """Logits `[batch, sequence, rows]` float32 for `ids [batch, sequence]` int64, and the cache after them.

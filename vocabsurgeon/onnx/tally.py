@@ -23,6 +23,8 @@ class Tally:
         self._margins: list[float] = []
         """How far the model's top two are apart, wherever the export's choice is another."""
         self._greedy_equal = True
+        self._nans = [0, 0]
+        """Positions with a NaN, of the model and of the export."""
         self._checks: dict[str, None] = {}
 
     def add(self, check: str, model: Array, export: Array, *, greedy: bool = False) -> None:
@@ -34,6 +36,9 @@ class Tally:
             self._add_differences(check, start, a, b)
             self._add_choices(a, b, greedy)
             self._positions += len(a)
+            self._nans = [
+                seen + int(np.isnan(x).any(axis=-1).sum()) for seen, x in zip(self._nans, (a, b), strict=True)
+            ]
             self._kl += float(_divergence(a, b).sum())
 
     def report(self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = ()) -> ParityReport:
@@ -51,6 +56,8 @@ class Tally:
             positions=self._positions,
             checks=tuple(self._checks),
             worst=self._worst,
+            model_nans=self._nans[0],
+            export_nans=self._nans[1],
             skipped=skipped,
         )
 
@@ -58,7 +65,7 @@ class Tally:
         with np.errstate(invalid="ignore"):
             gaps = np.where(model == export, 0.0, np.abs(model - export)).max(axis=-1)
         worst = int(np.argmax(gaps))  # a NaN is the largest of all
-        if not gaps[worst] <= self._max_abs_diff:
+        if gaps[worst] > self._max_abs_diff or (np.isnan(gaps[worst]) and not np.isnan(self._max_abs_diff)):
             self._max_abs_diff, self._worst = float(gaps[worst]), f"{check}, position {start + worst}"
         finite = np.abs(model[np.isfinite(model)])
         self._scale = max(self._scale, float(finite.max(initial=0.0)))

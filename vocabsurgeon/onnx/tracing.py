@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.quiet import quiet
+from vocabsurgeon.onnx.quiet import mute, quiet
 from vocabsurgeon.onnx.signature import IDS, MASK, POSITIONS, CacheLayer, Signature
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def trace(model: PreTrainedModel, signature: Signature, opset: int | None) -> on
     from transformers.exporters.utils import apply_fx_node_fixes, apply_patches
 
     example = _example(model, signature)
-    with _traceable(model), torch.no_grad(), quiet(), apply_patches("onnx"), apply_patches("dynamo"):
+    with _traceable(model), torch.no_grad(), mute(), apply_patches("onnx"), apply_patches("dynamo"):
         try:
             program = torch.export.export(
                 _wrapper(model, bool(signature.layers)),
@@ -116,7 +116,7 @@ def _layers(cache: Any) -> tuple[CacheLayer, ...]:
 
 
 def _example(model: PreTrainedModel, signature: Signature) -> dict[str, Any]:
-    """Inputs to trace with. The mask holds a zero: an all-ones mask would be traced away."""
+    """Inputs to trace with. The mask holds a zero, so that no shortcut for all-ones masks is traced."""
     import torch
 
     past = _PAST if signature.layers else 0

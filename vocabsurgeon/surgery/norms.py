@@ -85,6 +85,13 @@ def _measure(table: TableReader, old_rows: int, ids: Sequence[int]) -> list[tupl
 
 
 def _norms(table: TableReader, ids: Sequence[int]) -> np.ndarray[Any, Any]:
+    norms = np.zeros(len(ids))
     with np.errstate(over="ignore", invalid="ignore"):
-        norms: np.ndarray[Any, Any] = np.linalg.norm(table.take(ids).astype(np.float64), axis=1)
+        for start in range(0, len(ids), _ROWS):
+            few = slice(start, start + _ROWS)
+            norms[few] = np.linalg.norm(table.take(ids[few]).astype(np.float64), axis=1)
     return norms
+
+
+_ROWS = 64
+"""Rows measured at a time: copies of all would take more time than the measuring, and memory."""

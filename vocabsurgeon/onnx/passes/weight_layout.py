@@ -4,7 +4,8 @@ A weight with one role is stored the way its `MatMul` reads it, `[in, out]`, as 
 roles (token lookup and LM head) stays `[rows, width]`, and the product becomes `Gemm(transB=1)`: standard ONNX, which a
 session runs on the mapped table itself, where `Transpose` + `MatMul` is folded into a second copy at load, and where
 `FusedMatMul` would need onnxruntime's own operator set. Measured for 64000 × 1024 float32 without prepacking: 2 MiB of
-anonymous memory against 252, decoding one token as fast; with prepacking both hold a packed copy.
+anonymous memory against 252; with prepacking both hold a packed copy. gemma-3-270m in float32 without prepacking: 9 MiB
+anonymous after load against 654, one decoding step in 32 ms against 27; with prepacking 28 against 27.
 """
 
 from __future__ import annotations
