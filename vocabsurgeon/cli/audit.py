@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.cli.options import Output, common, finish
+from vocabsurgeon.cli.options import Output, common, finish, finite
 
 
 @click.command("audit")
@@ -18,6 +18,7 @@ from vocabsurgeon.cli.options import Output, common, finish
 @click.option(
     "--max-ratio",
     type=float,
+    callback=finite,
     default=1.01,
     show_default=True,
     metavar="X",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, out_argument
+from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, finite, out_argument
 
 
 @click.command("export")
@@ -23,11 +23,16 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish
 @click.option("--task", default="auto", show_default=True, help="What the graph is for.")
 @click.option("--no-cache", is_flag=True, help="Export without past_key_values.")
 @click.option("--opset", type=int, metavar="N", help="ONNX opset version.")
-@click.option("--atol", type=float, metavar="X", help="Absolute tolerance of the logits (default: by dtype).")
-@click.option("--rtol", type=float, metavar="X", help="Relative tolerance of the logits (default: by dtype).")
+@click.option(
+    "--atol", type=float, callback=finite, metavar="X", help="Absolute tolerance of the logits (default: by dtype)."
+)
+@click.option(
+    "--rtol", type=float, callback=finite, metavar="X", help="Relative tolerance of the logits (default: by dtype)."
+)
 @click.option(
     "--max-ratio",
     type=float,
+    callback=finite,
     default=1.01,
     show_default=True,
     metavar="X",

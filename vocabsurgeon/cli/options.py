@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -118,6 +119,14 @@ _KEYS = (
     click.option("--input-key", metavar="KEY", help="The stored tensor that is the input embedding."),
     click.option("--output-key", metavar="KEY", help="The stored tensor that is the LM head."),
 )
+
+
+def finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """The callback of options that are a ratio or a tolerance: NaN, infinity and negatives make no sense."""
+    if value is not None and not (math.isfinite(value) and value >= 0):
+        raise click.BadParameter(f"{value} is not a number from 0 up")
+    return value
+
 
 checkpoint_argument = click.argument("checkpoint", metavar="CKPT")
 out_argument = click.argument("out", metavar="OUT")

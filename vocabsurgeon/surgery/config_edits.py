@@ -11,6 +11,7 @@ from vocabsurgeon.vocabulary.families import Family
 
 Values = Mapping[Path, Any]
 _SIZE = "vocab_size"
+_TEXT: tuple[Path, ...] = (("text_config",), ("language_config",), ("llm_config",))
 
 
 def tie_flag_values(config: Config, family: Family | None, value: bool) -> Values:
@@ -26,18 +27,26 @@ def tie_flag_values(config: Config, family: Family | None, value: bool) -> Value
 
 
 def size_values(config: Config, family: Family | None, old: int, new: int) -> Values:
-    """The vocabulary size at every level that states it.
+    """The vocabulary size at every level that states it; where none does and it changes, where readers look for it.
 
     A nested level counts when it is the text model's or states the table's own size: other sub-models have
     vocabularies of their own.
     """
     keys = dict.fromkeys((*(family.size_keys if family else ()), _SIZE))
+    if new != old and not any(config.numbers(key) for key in keys):
+        return {(*_silent_level(config, family), next(iter(keys))): new}
     return {
         (*path, key): new
         for key in keys
         for path, stated in config.numbers(key).items()
         if stated != new and (not path or stated == old)
     }
+
+
+def _silent_level(config: Config, family: Family | None) -> Path:
+    """Where the size belongs in a config that leaves it to the class's default: the text config, else the root."""
+    nested = (family.nested if family else ()) or next((path for path in _TEXT if path in config.levels), ())
+    return nested if nested in config.levels else ()
 
 
 def config_edit(config: Config, values: Values) -> tuple[WriteFile, ...]:

@@ -73,7 +73,7 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
                 hint="`--input-key` and `--output-key` name stored tensors",
             )
     model_type, architecture = source.config.model_type, source.config.architecture
-    family = family_for(model_type, architecture) if model_type else None
+    family = _family(source, model_type, architecture)
     prefix = family.base_model_prefix if family else ""
     inputs = [input_key] if input_key else [family.input_key] if family else list(known_input_keys())
     outputs = [output_key] if output_key else _outputs(family, architecture)
@@ -98,6 +98,16 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
         found_output or (outputs[0] if outputs else None),
         _others(source, family, prefix),
     )
+
+
+def _family(source: Checkpoint, model_type: str | None, architecture: str | None) -> Family | None:
+    """The row of the class; where that has no head but the files hold one, the files decide: a class with a head."""
+    if not model_type:
+        return None
+    family, headed = family_for(model_type, architecture), family_for(model_type, None)
+    if family and headed and family.output_key is None and headed.output_key is not None:
+        return headed if _first(source, [headed.output_key], "", headed.also) else family
+    return family
 
 
 def _outputs(family: Family | None, architecture: str | None) -> list[str]:

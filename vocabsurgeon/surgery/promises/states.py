@@ -60,7 +60,7 @@ def config_leaves(config: Config) -> dict[tuple[str, ...], Any]:
 
 
 def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and (value or not path):
         for key, item in value.items():
             yield from _leaves((*path, key), item)
     else:

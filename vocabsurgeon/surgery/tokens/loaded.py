@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vocabsurgeon.checkpoint.vocabulary_files import FAST
 from vocabsurgeon.errors import TokenizerError
 
 
 class LoadedTokenizer:
     """A tokenizer without truncation and padding. It takes ten times the memory of its file: keep one at a time."""
 
-    def __init__(self, raw: bytes, where: str = "tokenizer.json") -> None:
+    def __init__(self, raw: bytes, where: str = FAST) -> None:
         """Raises `TokenizerError` with the library's own words where it does not take the file."""
         from tokenizers import Tokenizer
 
@@ -25,8 +26,14 @@ class LoadedTokenizer:
         self._inner.no_padding()
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """The ids of `text`, without the special tokens that a post-processor adds."""
-        return tuple(self._inner.encode(text, add_special_tokens=False).ids)
+        """The ids of `text`, without the special tokens that a post-processor adds. Raises `TokenizerError`."""
+        try:
+            return tuple(self._inner.encode(text, add_special_tokens=False).ids)
+        except Exception as error:  # the library raises bare Exception, say for an unk_token outside the vocabulary
+            hint = "repair the tokenizer first"
+            raise TokenizerError(
+                f"the tokenizers library cannot encode text: {error}", where=FAST, hint=hint
+            ) from error
 
     def ids_as_text(self, text: str) -> tuple[int, ...]:
         """The ids of `text` with special tokens in it read as plain text."""
