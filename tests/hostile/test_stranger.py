@@ -70,3 +70,18 @@ def test_an_empty_config_breaks_no_promise(tmp_path: Path) -> None:
     (source / "config.json").write_text("{}")
     done = cli("untie", source, tmp_path / "o")
     assert "promise" not in done.stderr and done.returncode in (0, 2), done.stderr
+
+
+def test_a_piece_that_is_not_finite_is_told(tmp_path: Path) -> None:
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    source = build("llama", tmp_path / "s")
+    weights = dict(load_file(source / "model.safetensors"))
+    table = weights["model.embed_tokens.weight"].copy()
+    table[5] = np.nan
+    save_file(weights | {"model.embed_tokens.weight": table}, source / "model.safetensors", {"format": "pt"})
+    done = cli("extend", source, tmp_path / "o", "--token", "<n>", "--describe", "<n>=w5 w6", "--json")
+    (token,) = json.loads(done.stdout)["tokens"]
+    assert token["norm"] is None
+    assert any("not finite" in note for note in token["notes"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.cli.options import Output, common, finish, finite
+from vocabsurgeon.cli.options import Output, common, finish, max_ratio_option
 
 
 @click.command("audit")
@@ -15,15 +15,7 @@ from vocabsurgeon.cli.options import Output, common, finish, finite
     metavar="CKPT",
     help="The checkpoint it was exported from: gives the expected bytes, and checks parity.",
 )
-@click.option(
-    "--max-ratio",
-    type=float,
-    callback=finite,
-    default=1.01,
-    show_default=True,
-    metavar="X",
-    help="Exit 1 above this ratio of stored to expected bytes.",
-)
+@max_ratio_option
 @common
 def command(path: str, checkpoint: str | None, max_ratio: float, output: Output) -> None:
     """Measure what PATH really stores: an ONNX file, a folder of them from any exporter, or a checkpoint.

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, finite, out_argument
+from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, finite, max_ratio_option, out_argument
 
 
 @click.command("export")
@@ -29,15 +29,7 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish
 @click.option(
     "--rtol", type=float, callback=finite, metavar="X", help="Relative tolerance of the logits (default: by dtype)."
 )
-@click.option(
-    "--max-ratio",
-    type=float,
-    callback=finite,
-    default=1.01,
-    show_default=True,
-    metavar="X",
-    help="Fail above this ratio of stored to expected bytes.",
-)
+@max_ratio_option
 @click.option("--trust-remote-code", is_flag=True, help="Allow code that the checkpoint brings to run.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @common

@@ -128,6 +128,16 @@ def finite(context: click.Context, parameter: click.Parameter, value: float | No
     return value
 
 
+max_ratio_option = click.option(
+    "--max-ratio",
+    type=float,
+    callback=finite,
+    default=1.01,
+    show_default=True,
+    metavar="X",
+    help="Exit 1 above this ratio of stored to expected bytes.",
+)
+
 checkpoint_argument = click.argument("checkpoint", metavar="CKPT")
 out_argument = click.argument("out", metavar="OUT")
 

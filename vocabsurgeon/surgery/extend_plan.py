@@ -109,6 +109,8 @@ class ExtendReport(OperationReport):
         tokens = [{**plan.token_json(token), **norms.get(token.id, NO_NORM)} for token in plan.tokens]
         for token, entry in zip(plan.tokens, tokens, strict=True):
             entry["untrained_pieces"] = [piece for piece in token.pieces if piece in self.untrained]
+            if entry["init"] and token.id in norms and norms[token.id]["norm"] is None:
+                entry["notes"].append("its row is not finite: a row it was made from holds NaN or infinity")
             if plan.falls_back(token, self.empty) and not plan.falls_back(token):
                 entry["notes"].append(f"the rows of its pieces are zero: {_FALLBACK}")
         return {"tokens": tokens, **plan.counts.to_dict()}
