@@ -1,17 +1,16 @@
-"""Comparison of stored bits: equality stops at the first difference, and distances are numbers whatever is stored."""
+"""Comparison of stored bits: equality stops at the first difference, and is of bits, not of numbers."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.faults.checkpoints import Stored, checkpoint, random_tensor, tensor_of
 from vocabsurgeon.checkpoint import compare
-from vocabsurgeon.checkpoint.compare import Distance, bytes_equal, distance, files_equal, tables_equal
+from vocabsurgeon.checkpoint.compare import bytes_equal, files_equal, tables_equal
 from vocabsurgeon.checkpoint.rows import TableReader
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError
@@ -20,10 +19,6 @@ from vocabsurgeon.errors import CheckpointError
 def _pair(folder: Path, first: Stored, second: Stored) -> tuple[TableReader, TableReader]:
     source = Checkpoint.open(checkpoint(folder, {"a": first, "pad": random_tensor("U8", (3,)), "b": second}))
     return source.rows("a"), source.rows("b")
-
-
-def _distance(folder: Path, first: Any, second: Any) -> Distance:
-    return distance(*_pair(folder, tensor_of(first), tensor_of(second)))
 
 
 @pytest.mark.parametrize("position", [0, 7, 8, 19])
@@ -62,48 +57,3 @@ def test_tables_are_equal_as_bits_so_a_nan_equals_itself_and_signed_zeros_differ
 def test_tables_of_another_dtype_or_shape_are_not_equal(tmp_path: Path, other: tuple[str, tuple[int, ...]]) -> None:
     first = random_tensor("BF16", (4, 2))
     assert not tables_equal(*_pair(tmp_path, first, Stored(*other, random_tensor(*other).data)))
-
-
-def test_distance_tells_gap_angle_and_equal_rows(tmp_path: Path) -> None:
-    told = _distance(tmp_path, [[1, 0], [1, 1], [0, 0], [0, 0]], [[0, 2], [1, 1], [0, 0], [3, 0]])
-    assert told == Distance(3.0, (0 + 1 + 1 + 0) / 4, 2, 4)
-
-
-@pytest.mark.parametrize("elements", [1, 7, 1000])
-def test_distance_is_that_of_the_whole_table_in_any_blocks(
-    tmp_path: Path, elements: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compare, "_ELEMENTS", elements)
-    a, b = np.random.default_rng(2).standard_normal((2, 9, 3)).astype(np.float32)
-    told = _distance(tmp_path, a, b)
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    cosines = (wide_a * wide_b).sum(1) / np.linalg.norm(wide_a, axis=1) / np.linalg.norm(wide_b, axis=1)
-    assert told.max_abs_diff == np.abs(wide_a - wide_b).max()
-    assert told.mean_cosine == pytest.approx(cosines.mean(), abs=1e-12)
-    assert (told.equal_rows, told.rows) == (0, 9)
-
-
-def test_distance_between_two_dtypes_compares_values(tmp_path: Path) -> None:
-    told = distance(*_pair(tmp_path, tensor_of([[1, 2], [3, 4]], "BF16"), tensor_of([[1, 2], [3, 4.5]], "F32")))
-    assert (told.max_abs_diff, told.equal_rows) == (0.5, 0)
-
-
-def test_distance_is_finite_whatever_is_stored(tmp_path: Path) -> None:
-    nan, inf = np.nan, np.inf
-    told = _distance(tmp_path, [[nan, 1], [inf, 1], [inf, 2], [nan, nan]], [[1, 2], [-inf, 1], [inf, 2], [nan, nan]])
-    assert told == Distance(1.0, (0 + 0 + 1 + 1) / 4, 2, 4)
-    for dtype in ("F64", "F32", "BF16", "F8_E4M3"):
-        tensors = (random_tensor(dtype, (999, 8), seed) for seed in (1, 2))
-        random = distance(*_pair(tmp_path / dtype, *tensors))
-        assert np.isfinite([random.max_abs_diff, random.mean_cosine]).all()
-
-
-@pytest.mark.parametrize("shape", [(0, 4), (4, 0)])
-def test_distance_of_empty_tables_is_none(tmp_path: Path, shape: tuple[int, int]) -> None:
-    empty = random_tensor("F32", shape)
-    assert distance(*_pair(tmp_path, empty, empty)) == Distance(0.0, 1.0, shape[0], shape[0])
-
-
-def test_distance_of_two_shapes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be compared"):
-        _distance(tmp_path, [[1, 2]], [[1], [2]])

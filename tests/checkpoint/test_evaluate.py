@@ -18,7 +18,7 @@ from tests.faults.checkpoints import checkpoint, random_tensor, tensor_of
 from vocabsurgeon.checkpoint import rows
 from vocabsurgeon.checkpoint.dtypes import by_name
 from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, Zeros
-from vocabsurgeon.checkpoint.evaluate import RowEvaluator, round_once
+from vocabsurgeon.checkpoint.evaluate import RowEvaluator, mean_blocks, round_once
 from vocabsurgeon.checkpoint.source import Checkpoint
 
 FLOATS = ["BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2"]
@@ -178,3 +178,29 @@ def test_normal_depends_on_seed_and_row_alone_and_has_the_deviation_asked_for(tm
     assert 0.019 < row.std() < 0.021 and abs(row.mean()) < 0.002
     others = [evaluator.row(Normal(7, 0.02), 6), evaluator.row(Normal(8, 0.02), 5)]
     assert all((row != other).mean() > 0.99 for other in others)
+
+
+@pytest.mark.parametrize("first", FLOATS)
+@pytest.mark.parametrize("second", ["F32", "BF16"])
+def test_the_mean_of_two_tables_is_rounded_once(first: str, second: str, tmp_path: Path) -> None:
+    """Against whole-number arithmetic; in blocks of less than a table."""
+    kinds = (random_tensor(name, (7, 3), seed) for seed, name in enumerate((first, second)))
+    source = Checkpoint.open(checkpoint(tmp_path / "m", dict(zip("ab", kinds, strict=True))))
+    a, b = (source.rows(key).block(0, 7).astype(np.float64) for key in "ab")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("vocabsurgeon.checkpoint.evaluate._MEAN_ELEMENTS", 6)
+        blocks = list(mean_blocks(source.rows("a"), source.rows("b"), source.rows("a").dtype))
+    assert [start for start, _ in blocks] == [0, 2, 4, 6]
+    found = np.concatenate([rows for _, rows in blocks])
+    exact = np.isfinite(a) & np.isfinite(b)
+    means = [Fraction(x) / 2 + Fraction(y) / 2 for x, y in zip(a[exact], b[exact], strict=True)]
+    wanted = np.array([nearest(float(mean), found.dtype) for mean in means], found.dtype)
+    assert np.array_equal(found[exact].view(np.uint8), wanted.view(np.uint8))
+    assert not np.isfinite(found[~exact].astype(np.float64)).any()
+
+
+def test_the_mean_of_two_large_numbers_is_no_infinity(tmp_path: Path) -> None:
+    large = tensor_of([[1.5e308, -1.5e308]], "F64")
+    source = Checkpoint.open(checkpoint(tmp_path / "m", {"a": large, "b": large}))
+    [(_, rows)] = mean_blocks(source.rows("a"), source.rows("b"), source.rows("a").dtype)
+    assert rows.tobytes() == large.data

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from tests.faults.checkpoints import Stored, checkpoint, header_of, random_tensor, stored, stored_in, weights_file
 from vocabsurgeon.checkpoint.dtypes import TABLE
-from vocabsurgeon.checkpoint.edits import CopyOf, CopyTensor, DropTensor, TensorEdit, WriteRows, Zeros
+from vocabsurgeon.checkpoint.edits import (
+    CopyOf,
+    CopyTensor,
+    DropTensor,
+    MeanOfTensors,
+    ReplaceTensor,
+    TensorEdit,
+    WriteRows,
+    WriteValues,
+    Zeros,
+)
+from vocabsurgeon.checkpoint.evaluate import round_once
 from vocabsurgeon.checkpoint.layout import NEW_SHARD, lay_out, total_size, weight_map
 from vocabsurgeon.checkpoint.shards import Shards, read_shards
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -112,6 +123,9 @@ def test_new_shard_is_not_made_for_growth(tmp_path: Path) -> None:
         ([WriteRows("x", 0, 1, ())], "not stored"),
         ([CopyTensor("b", "a")], "stored already"),
         ([CopyTensor("x", "a"), DropTensor("a")], "edited twice"),
+        ([ReplaceTensor("x", "a")], "not stored"),
+        ([ReplaceTensor("a", "x")], "x: is to be read but is not stored"),
+        ([MeanOfTensors("a", ("a", "x"))], "x: is to be read but is not stored"),
     ],
 )
 def test_edit_that_fits_no_tensor_is_an_error(tmp_path: Path, edits: list[TensorEdit], reason: str) -> None:
@@ -133,6 +147,22 @@ def test_edit_that_fits_no_tensor_is_an_error(tmp_path: Path, edits: list[Tensor
 def test_rows_that_do_not_fill_the_size_are_a_faulty_plan(tmp_path: Path, edit: WriteRows) -> None:
     with pytest.raises(ValueError, match="a: rows of"):
         lay_out(_shards(tmp_path, {"a": A}), [edit])
+
+
+@pytest.mark.parametrize("edit", [WriteValues("a", (1.0,)), MeanOfTensors("a", ("a", "b"))], ids=["values", "mean"])
+def test_values_that_do_not_fill_the_tensor_are_a_faulty_plan(tmp_path: Path, edit: TensorEdit) -> None:
+    with pytest.raises(ValueError, match="a"):
+        lay_out(_shards(tmp_path, {"a": A, "b": B}), [edit])
+
+
+def test_a_replaced_tensor_takes_dtype_and_shape_of_the_other_and_keeps_its_own_place(tmp_path: Path) -> None:
+    wide = random_tensor("F32", (2, 2))
+    layouts = lay_out(
+        _shards(tmp_path, {"b": B, "a": A, "c": C}, {"w": wide}), [ReplaceTensor("a", "w"), DropTensor("w")]
+    )
+    [layout] = layouts
+    assert [segment.info.key for segment in layout.segments] == ["b", "a", "c"]
+    assert (layout.segments[1].info.dtype.name, layout.segments[1].info.shape) == ("F32", (2, 2))
 
 
 @dataclass(frozen=True)
@@ -159,12 +189,16 @@ def cases(draw: st.DrawFn) -> Case:
     shards = tuple({key: tensors[key] for key in keys[number::count]} for number in range(count))
     orders = tuple(draw(st.permutations(list(shard))) for shard in shards)
     edited = draw(st.lists(st.sampled_from(keys), max_size=3, unique=True))
-    edits = tuple(draw(_edit(key, tensors[key], f"{n} copy of {key}")) for n, key in enumerate(edited))
+    edits = tuple(draw(_edit(key, tensors, f"{n} copy of {key}")) for n, key in enumerate(edited))
     return Case(shards, orders, edits if len(edits) < len(keys) else (), draw(st.booleans()))
 
 
-def _edit(key: str, tensor: Stored, copy: str) -> st.SearchStrategy[TensorEdit]:
-    others = st.just(DropTensor(key)) | st.just(CopyTensor(copy, key))
+def _edit(key: str, tensors: dict[str, Stored], copy: str) -> st.SearchStrategy[TensorEdit]:
+    tensor, size = tensors[key], int(np.prod(tensors[key].shape))
+    numbers = st.lists(st.sampled_from((0.0, 1.0, 3.25, 300.7)), min_size=size, max_size=size)
+    others: st.SearchStrategy[TensorEdit] = st.just(DropTensor(key)) | st.just(CopyTensor(copy, key))
+    others |= st.builds(ReplaceTensor, st.just(key), st.sampled_from(sorted(tensors)))
+    others |= st.builds(WriteValues, st.just(key), numbers.map(tuple))
     return others | _row_edits(key, tensor) if tensor.shape else others
 
 
@@ -185,9 +219,14 @@ def _modeled(tensors: dict[str, Stored], edits: tuple[TensorEdit, ...]) -> dict[
     for edit in edits:
         if isinstance(edit, DropTensor):
             del result[edit.key]
-        elif isinstance(edit, CopyTensor):
+        elif isinstance(edit, CopyTensor | ReplaceTensor):
             result[edit.key] = tensors[edit.source]
+        elif isinstance(edit, WriteValues):
+            old = tensors[edit.key]
+            values = round_once(np.array(edit.values, np.float64), old.array().dtype)
+            result[edit.key] = Stored(old.dtype, old.shape, values.tobytes())
         else:
+            assert isinstance(edit, WriteRows)
             result[edit.key] = _with_rows(tensors[edit.key], edit)
     return result
 

@@ -43,8 +43,6 @@ def test_index_over_the_single_file_is_an_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("pytorch_model.bin", "pickled"),
-        ("pytorch_model.bin.index.json", "pickled"),
         ("tf_model.h5", "TensorFlow"),
         ("flax_model.msgpack", "Flax"),
         ("adapter.safetensors", "rename it to model.safetensors"),

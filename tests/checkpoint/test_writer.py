@@ -16,7 +16,19 @@ import pytest
 
 from tests.faults.checkpoints import Stored, checkpoint, header_of, random_tensor, stored, tensor_of, weights_file
 from vocabsurgeon.checkpoint import writer
-from vocabsurgeon.checkpoint.edits import CopyOf, CopyTensor, DropTensor, MeanOf, OmitFile, WriteFile, WriteRows, Zeros
+from vocabsurgeon.checkpoint.edits import (
+    CopyOf,
+    CopyTensor,
+    DropTensor,
+    MeanOf,
+    MeanOfTensors,
+    OmitFile,
+    ReplaceTensor,
+    WriteFile,
+    WriteRows,
+    WriteValues,
+    Zeros,
+)
 from vocabsurgeon.checkpoint.evaluate import round_once
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.shards import INDEX
@@ -54,6 +66,22 @@ def test_write_without_edits_gives_every_file_byte_for_byte(single: Checkpoint, 
     (single.root / "sub" / "x").write_bytes(b"x")
     write(Checkpoint.open(single.root), (), (), out)
     assert _contents(out) == _contents(single.root)
+
+
+def test_a_mean_and_values_are_written_in_the_tensors_own_dtype(tmp_path: Path, out: Path) -> None:
+    first, second = tensor_of([[1.0, 2.0], [3.0, -4.0]], "BF16"), tensor_of([[2.0, 2.0], [4.0, 4.0]], "F32")
+    source = Checkpoint.open(checkpoint(tmp_path / "m", {"a": first, "n": NORM}, {"b": second}))
+    edits = (MeanOfTensors("a", ("a", "b")), DropTensor("b"), WriteValues("n", (1.0, 0.1, -2.0, 3.0)))
+    write(source, edits, (), out)
+    wanted = {"a": tensor_of([[1.5, 2.0], [3.5, 0.0]], "BF16"), "n": tensor_of([1.0, 0.1, -2.0, 3.0])}
+    assert stored(out) == wanted
+    assert Checkpoint.open(out).shards.total_size == 24
+
+
+def test_a_tensor_is_replaced_by_one_of_another_file_and_dtype(sharded: Checkpoint, out: Path) -> None:
+    write(sharded, (ReplaceTensor("n", "t"),), (), out)
+    assert stored(out) == {"n": TABLE, "t": TABLE}
+    assert (out / SECOND).read_bytes() == (sharded.root / SECOND).read_bytes()
 
 
 def test_write_never_touches_the_source(single: Checkpoint, out: Path) -> None:

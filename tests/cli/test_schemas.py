@@ -27,6 +27,7 @@ TIE = {
     "max_abs_diff": MAYBE_NUMBER,
     "mean_cosine": MAYBE_NUMBER,
     "equal_rows": MAYBE_INT,
+    "comparison": (dict, Null),
     "duplicate_bytes": INT,
     "evidence": [(str,)],
 }
@@ -46,6 +47,9 @@ INSPECT = {
     "model_type": MAYBE_TEXT,
     "architecture": MAYBE_TEXT,
     "tables_found_by": (str,),
+    "tables_evidence": [(str,)],
+    "sharing": [[(str,)]],
+    "quantized": [{"role": (str,), "key": (str,), "scheme": (str,), "tensors": [(str,)]}],
     **FACTS,
 }
 PROOF = {"proof": "names", "proof_evidence": "evidence"}
@@ -82,7 +86,35 @@ ROWS = {f"rows_{name}": INT for name in ("before", "after", "grown", "reinitiali
     "rows_filled": [(int,)]
 }
 EXTEND = {**OPERATION, "tokens": [TOKEN], **ROWS}
-VERIFY = {**INSPECT, **PROOF, "before": FACTS, "promises_from": (str,), "passed": (bool,), "differences": [(str,)]}
+PARITY = {
+    "max_abs_diff": MAYBE_NUMBER,
+    "tolerance": MAYBE_NUMBER,
+    "top1_agreement": MAYBE_NUMBER,
+    "prompts": INT,
+    "positions": INT,
+    "ids": INT,
+    "passed": MAYBE_BOOL,
+    "evidence": [(str,)],
+}
+VERIFY = {
+    **INSPECT,
+    **PROOF,
+    "before": FACTS,
+    "promises_from": (str,),
+    "passed": (bool,),
+    "differences": [(str,)],
+    "parity": (Null,),
+}
+LIVE = {
+    "identical": MAYBE_BOOL,
+    "same_storage": MAYBE_BOOL,
+    "write_through": MAYBE_BOOL,
+    "optimizer_entries": MAYBE_INT,
+    "after_round_trip": MAYBE_TEXT,
+    "missing_keys": [(str,)],
+    "agrees": MAYBE_BOOL,
+    "evidence": [(str,)],
+}
 CHECK = {**INSPECT, "passed": (bool,), "findings": [{"severity": (str,), "message": (str,), "fix": (str,)}]}
 STEPS = {
     "tensor_edits": [(dict,)],
@@ -98,6 +130,30 @@ REFUSED = {
     "reason": (str,),
     "evidence": [(str,)],
     "ways_out": [(str,)],
+}
+
+NOTHING_LOST = {"cost": (Null,), "kept": (Null,), "dropped": (Null,)}
+COST = {
+    "measured": (bool,),
+    "reason": MAYBE_TEXT,
+    "probe": {"source": (str,), "passages": INT, "tokens": INT, "random_ids": (bool,)},
+    "dtype": MAYBE_TEXT,
+    "best": MAYBE_TEXT,
+    "candidates": [
+        {
+            "candidate": (str,),
+            "kl_mean": MAYBE_NUMBER,
+            "kl_p95": MAYBE_NUMBER,
+            "top1_agreement": MAYBE_NUMBER,
+            "perplexity_before": MAYBE_NUMBER,
+            "perplexity_after": MAYBE_NUMBER,
+            "continuations": [{"prompt": (str,), "original": (str,), "tied": (str,)}],
+            "bytes_saved": INT,
+            "positions": INT,
+            "note": MAYBE_TEXT,
+        }
+    ],
+    "notes": [(str,)],
 }
 
 
@@ -134,6 +190,11 @@ def test_inspect_and_check(state: TieState, tmp_path: Path) -> None:
     conform(_document("check", source), CHECK)
 
 
+@pytest.mark.parametrize("state", [TieState.TIED, TieState.HEADLESS, TieState.NO_HEAD])
+def test_inspect_load(state: TieState, tmp_path: Path) -> None:
+    conform(_document("inspect", in_state(state, tmp_path / "source"), "--load"), {**INSPECT, "live": LIVE})
+
+
 def test_inspect_without_a_tokenizer_measures_no_ids(tmp_path: Path) -> None:
     source = taken(tmp_path / "source")
     (source / "tokenizer.json").unlink()
@@ -160,11 +221,16 @@ def test_extend(tied: bool, tmp_path: Path) -> None:
 
 def test_tie_untie_verify(tmp_path: Path) -> None:
     conform(_document("untie", shelved(), tmp_path / "apart"), OPERATION)
-    conform(_document("tie", tmp_path / "apart", tmp_path / "back"), OPERATION)
+    conform(_document("tie", tmp_path / "apart", tmp_path / "back"), {**OPERATION, **NOTHING_LOST})
     conform(_document("untie", shelved(), tmp_path / "more", "--dry-run"), DRY_RUN)
     conform(_document("verify", shelved(), tmp_path / "back"), VERIFY)
     conform(_document("verify", shelved(), tmp_path / "apart"), VERIFY)
-    conform(_document("tie", shelved(tied=False), tmp_path / "out"), REFUSED)
+    conform(_document("verify", shelved(), tmp_path / "apart", "--logits"), {**VERIFY, "parity": PARITY})
+    conform(_document("tie", shelved(), tmp_path / "same", "--dry-run"), {**DRY_RUN, **NOTHING_LOST})
+    conform(_document("tie", shelved(tied=False), tmp_path / "out"), {**REFUSED, **NOTHING_LOST, "cost": COST})
+    conform(_document("tie", shelved(tied=False), tmp_path / "out", "--no-probe"), {**REFUSED, **NOTHING_LOST})
+    document = _document("tie", shelved(tied=False), tmp_path / "out", "--allow-lossy")
+    conform(document, {**OPERATION, "cost": COST, "kept": (str,), "dropped": {"key": (str,), "bytes": INT}})
 
 
 def test_the_record_is_the_report_with_versions_fingerprint_and_promises(tmp_path: Path) -> None:

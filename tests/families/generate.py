@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.families import builds
 from tests.families.aliases import aliases_of
 from tests.families.observe import Facts, NoVocabulary, observe
-from tests.families.recipes import COMPOSED
+from tests.families.recipes import BY_HAND, COMPOSED
 from tests.families.rows import Key, Row, rows, text
 
 FAMILIES = Path(__file__).parents[2] / "vocabsurgeon" / "vocabulary" / "families.json"
@@ -40,7 +40,9 @@ def generated(wanted: Callable[[str], bool] = lambda model_type: True) -> str:
     import transformers
 
     observed = observed_classes(key for key in builds.classes() if wanted(key[0]))
-    return text(transformers.__version__, _rows(observed), observed.unbuilt, observed.without)
+    by_hand = [row for row in BY_HAND if wanted(row["type"])]
+    table = sorted((*_rows(observed), *by_hand), key=lambda row: str(row["type"]))
+    return text(transformers.__version__, table, observed.unbuilt, observed.without - {row["type"] for row in by_hand})
 
 
 def generated_rows(model_types: set[str]) -> list[Row]:

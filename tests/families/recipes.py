@@ -27,8 +27,10 @@ VARIANTS = {
     "blip-2+t5": "Blip2ForConditionalGeneration",
     "instructblip+t5": "InstructBlipForConditionalGeneration",
     "instructblipvideo+t5": "InstructBlipVideoForConditionalGeneration",
+    "mllama_text_model": "MllamaForCausalLM",
 }
-"""Type + type of the text model inside → class, where released models hold another text model than the default one."""
+"""Type + type of the text model inside → class, where released models hold another text model than the default one;
+and types that no auto class names."""
 
 FLAG_SPELLINGS = ("tie_embedding", "tie_embeddings", "tie_weights", "tie_lm_head", "share_input_output_embeddings")
 """Other names under which a config.json may state the tie flag; asked of every config class."""
@@ -86,3 +88,66 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 """Model type (or class) → what its config.json must state for the class to be built: some defaults are incomplete or
 contradict each other."""
+
+NO_TOKENS = {"dia": "its tables hold audio codes, a vocabulary for each channel, not tokens"}
+"""Model type → why its tables are no vocabulary of tokens. Read from modeling_*.py."""
+
+TIED_ALONG = {
+    "diffusion_gemma": "the weights of encoder and decoder",
+    "zamba": "the weights of the transformer block that its layers share",
+}
+"""Model type → what else the tie flag shares, beside the tables and far from them."""
+
+TIED_BESIDE = {"neomme": ("model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight")}
+"""Model type → further keys of one parameter where the tables are tied, which are no tables."""
+
+APART_IF_FALSE = {"marian": "share_encoder_decoder_embeddings"}
+"""Model type → the config value that gives encoder and decoder vocabularies of their own."""
+
+SCALED_IF_TIED = ("switch_transformers",)
+"""Model types that multiply what goes into the head by d_model ** -0.5 exactly where the flag says tied."""
+
+BEYOND_MOVES = {
+    "cpmant": True,  # prompt vectors, looked up at vocab_size + …
+    "dia": True,
+    "kyutai_speech_to_text": True,  # audio codes, offset by vocab_size
+    "mllama": False,  # image tokens, whose ids the config and the tokenizer state
+    "mllama_text_model": False,
+    "molmo2": False,  # tokens with ids of their own
+    "molmo2_text": False,
+    "moshi": True,  # padding_idx is vocab_size
+    "parakeet_tdt": True,  # durations, read behind the tokens' logits
+}
+"""Model type with rows beyond the size → whether the model counts them from the size on. A shape cannot tell, so every
+such type must be entered here; read from modeling_*.py."""
+
+MORE_SIZES = {"marian": ("vocab_size", "decoder_vocab_size")}
+"""Sizes that are stated beside the observed one and must agree with it."""
+
+BY_HAND: list[dict[str, Any]] = [
+    {
+        "type": "canary",
+        "classes": ["CanaryForConditionalGeneration"],
+        "input": "model.decoder.embed_tokens.weight",
+        "output": "proj_out.weight",
+        "biases": {"proj_out.bias": 0},
+        "tie": "root",
+        "root_default": True,
+        "prefix": "model",
+    },
+    {
+        "type": "t5gemma2",
+        "classes": ["T5Gemma2ForConditionalGeneration"],
+        "input": "model.encoder.embed_tokens.weight",
+        "output": "lm_head.out_proj.weight",
+        "others": {"model.decoder.embed_tokens.weight": 0},
+        "tie": "root",
+        "root_default": True,
+        "shared_if_tied": [
+            ["lm_head.out_proj.weight", "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight"],
+            ["model.decoder.embed_tokens.eoi_embedding", "model.encoder.embed_tokens.eoi_embedding"],
+        ],
+        "prefix": "model",
+    },
+]
+"""Rows of types whose sizes cannot be changed one at a time, so that observing fails; the sweep holds them true."""

@@ -7,6 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.families.observe import Facts
+from tests.families.recipes import (
+    APART_IF_FALSE,
+    BEYOND_MOVES,
+    MORE_SIZES,
+    NO_TOKENS,
+    SCALED_IF_TIED,
+    TIED_ALONG,
+    TIED_BESIDE,
+)
 from tests.families.tying import Groups
 
 Row = dict[str, Any]
@@ -45,6 +54,7 @@ def _ordered(row: Row) -> Row:
 
 def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) -> Row:
     rule, usual = facts.tying.rule, model_type.partition("+")[0].replace("-", "_")
+    sizes = tuple(dict.fromkeys((*facts.sizes, *MORE_SIZES.get(model_type, ()))))
     row: Row = {
         "type": model_type,
         "input": facts.input,
@@ -52,23 +62,29 @@ def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) 
         "biases": dict(facts.biases),
         "others": dict(facts.others),
         "also": {key: list(names) for key, names in sorted(aliases.items()) if names},
-        "sizes": [] if facts.sizes == ("vocab_size",) else list(facts.sizes),
+        "sizes": [] if sizes == ("vocab_size",) else list(sizes),
         "beyond": list(facts.beyond) if any(facts.beyond) else [],
+        "beyond_moves": any(facts.beyond) and BEYOND_MOVES[model_type],
+        "no_tokens": NO_TOKENS.get(model_type, ""),
+        "tied_along": TIED_ALONG.get(model_type, ""),
+        "scaled_if_tied": model_type in SCALED_IF_TIED,
         "tie": rule.level,
         "text": list(rule.text),
         "root_default": rule.root_default,
         "text_default": rule.text_default,
         "flags": list(facts.tying.spellings),
         "shared": [list(group) for group in facts.tying.shared],
-        "shared_if_tied": _if_tied(facts),
+        "shared_if_tied": _if_tied(model_type, facts),
+        "apart_if_false": APART_IF_FALSE.get(model_type, "") if len(facts.others) > 1 else "",
         "prefix": facts.prefix,
         "source": "" if facts.source == f"{usual}.modeling_{usual}" else facts.source,
     }
     return {key: value for key, value in row.items() if value}
 
 
-def _if_tied(facts: Facts) -> list[list[str]]:
+def _if_tied(model_type: str, facts: Facts) -> list[list[str]]:
     """Groups that tying adds, but for the pair of input table and head that every row implies."""
     pair = sorted((facts.input, facts.output or ""))
     added: Groups = tuple(group for group in facts.tying.shared_if_tied if group not in facts.tying.shared)
-    return [list(group) for group in added if list(group) != pair]
+    beside = TIED_BESIDE.get(model_type, ()) if facts.output else ()
+    return [list(group) for group in (*added, *([beside] if beside else [])) if list(group) != pair]

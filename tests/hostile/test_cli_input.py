@@ -85,7 +85,7 @@ INPUTS: dict[str, tuple[Callable[[Path], Path | str], str]] = {
     "a PEFT adapter": (_adapter, "merge_and_unload"),
     "an empty folder": (lambda path: _only(path, "x"), "no config.json"),
     "no weights": (lambda path: _only(path, "config.json", b"{}"), "no weights"),
-    "pickled weights only": (_pickled, "pickled"),
+    "a .bin that is no torch file": (_pickled, "is no weights file of torch"),
     "an empty weights file": (lambda path: _weights(path, b""), "not a safetensors file"),
     "a header that is cut": (lambda path: _weights(path, struct.pack("<Q", 5000) + b"{"), "header claims 5000"),
     "data that is cut": (

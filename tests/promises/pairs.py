@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.surgery.shelf import shelved, taken
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.surgery.lossy.request import TieRequest
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.promises import Promise, Verdict
 from vocabsurgeon.surgery.request import extend_request
@@ -25,12 +27,25 @@ def source_of(operation: str, tmp_path: Path) -> Path:
     if operation == "tie":
         run(shelved(), tmp_path / "apart", untying())
         return tmp_path / "apart"
+    if operation in LOSSY:
+        return taken(tmp_path / "source", tied=False)
     return taken(
         tmp_path / "source", tied=operation == "untie", max_shard_size="6KB" if operation == "extend" else "1GB"
     )
 
 
-OPERATIONS: dict[str, Callable[[], Operation]] = {"extend": extending_two, "tie": tying, "untie": untying}
+LOSSY = {
+    "keep input": TieRequest("input", allow_lossy=True, probe=False),
+    "keep output": TieRequest("output", allow_lossy=True, probe=False),
+    "keep mean": TieRequest("mean", refit_norm=True, allow_lossy=True, probe=False),
+}
+"""Ways to tie two different tables."""
+OPERATIONS: dict[str, Callable[[], Operation]] = {
+    "extend": extending_two,
+    "tie": tying,
+    "untie": untying,
+    **{name: partial(tying, request) for name, request in LOSSY.items()},
+}
 
 
 class Pair:

@@ -138,7 +138,7 @@ def test_permissions_are_those_of_a_new_file(tmp_path: Path) -> None:
 def test_the_size_is_written_where_it_is_the_tables(tmp_path: Path) -> None:
     nested = {"text_config": {"vocab_size": 64}, "audio_config": {"vocab_size": 9}}
     config = Checkpoint.open(with_config(taken(tmp_path / "source"), **nested)).config
-    values = config_edits.size_values(config, family_for("llama", "LlamaForCausalLM"), 64, 80)
+    values = config_edits.size_values(config, family_for("llama", "LlamaForCausalLM"), ("vocab_size",), 64, 80)
     assert values == {("vocab_size",): 80, ("text_config", "vocab_size"): 80}
 
 

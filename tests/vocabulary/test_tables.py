@@ -43,10 +43,10 @@ def test_base_models_keys_have_no_prefix(family: str, tmp_path: Path) -> None:
     assert not tables.input.key.startswith(prefix)
 
 
-def test_an_unknown_type_falls_back_to_known_names(tmp_path: Path) -> None:
+def test_an_unknown_type_falls_back_to_shapes_and_names(tmp_path: Path) -> None:
     source = with_config(taken(tmp_path / "source", tied=False), model_type="unheard_of", architectures=["UnheardOf"])
     tables = find_tables(Checkpoint.open(source))
-    assert tables.decided_by == "known names" and tables.family is None
+    assert tables.decided_by == "shapes and names" and tables.family is None
     assert [table.key for table in tables.stored] == [INPUT, HEAD]
     assert tables.output_name == HEAD
 

@@ -1,33 +1,16 @@
-"""Bits of two stored tensors against each other, streamed: equality at memory speed, and how far apart they are."""
+"""Bits of two stored tensors against each other, streamed: equality at memory speed. How far apart: `distance`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from vocabsurgeon.checkpoint.rows import TableReader, fill, open_source
 
 BLOCK_BYTES = 256 << 10
 """Read and compared at a time: two such blocks stay in a core's own cache, and no memory is asked for anew."""
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far two tables of one shape are apart. Rows are compared as bits, numbers in float64."""
-
-    max_abs_diff: float
-    """Largest |a - b| over the elements that are finite in both; 0 where there is none."""
-    mean_cosine: float
-    """Mean over rows of the cosine. Rows of the same bits count as 1; a row that is zero in one table only, or that
-    holds what is not finite, as 0."""
-    equal_rows: int
-    rows: int
 
 
 def bytes_equal(first: Path, first_offset: int, second: Path, second_offset: int, count: int) -> bool:
@@ -54,30 +37,22 @@ def tables_equal(first: TableReader, second: TableReader) -> bool:
     a, b = first.info, second.info
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return False
+    if a.order or b.order:
+        return rows_equal(first, second, 0, a.rows)
     return bytes_equal(first.path, a.start, second.path, b.start, a.nbytes)
 
 
-def distance(first: TableReader, second: TableReader) -> Distance:
-    """How far two tables of one shape are apart, in one pass over both. Raises `ValueError` where shapes differ."""
-    if first.shape != second.shape:
-        raise ValueError(f"{first.info.key} {first.shape} and {second.info.key} {second.shape} cannot be compared")
-    rows, width = first.shape
-    step = max(1, _ELEMENTS // max(1, width))
-    largest, cosines, equal = 0.0, 0.0, 0
-    for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        a, b = first.block(start, stop), second.block(start, stop)
-        same = _same_bits(a, b)
-        equal += int(same.sum())
-        with np.errstate(all="ignore"):  # files hold infinities and NaNs, signaling ones too
-            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-            largest = max(largest, _largest_gap(wide_a, wide_b))
-            cosines += float(np.where(same, 1.0, _cosines(wide_a, wide_b)).sum())
-    return Distance(largest, cosines / rows if rows else 1.0, equal, rows)
-
-
-_ELEMENTS = 1 << 19
-"""Elements in work at a time: 4 MB as float64, of which a few copies are held."""
+def rows_equal(first: TableReader, second: TableReader, start: int, stop: int) -> bool:
+    """Whether rows `start` to `stop` of two tables of one dtype and width hold the same bits."""
+    width = first.shape[1] * first.info.dtype.bits // 8
+    if first.info.order is None and second.info.order is None:
+        places = (table.info.start + start * width for table in (first, second))
+        return bytes_equal(first.path, next(places), second.path, next(places), (stop - start) * width)
+    step = max(1, BLOCK_BYTES // max(1, width))
+    return all(
+        first.block(row, min(row + step, stop)).tobytes() == second.block(row, min(row + step, stop)).tobytes()
+        for row in range(start, stop, step)
+    )
 
 
 def _pairs(
@@ -91,25 +66,3 @@ def _pairs(
         fill(b, b_offset + done, memoryview(right), second)
         yield left, right
         done += len(left)
-
-
-def _same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if a.dtype != b.dtype:
-        return np.zeros(len(a), bool)
-    if not a.size:
-        return np.ones(len(a), bool)
-    same: np.ndarray[Any, Any] = (a.view(np.uint8) == b.view(np.uint8)).all(axis=1)
-    return same
-
-
-def _largest_gap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
-    gap = np.abs(a - b)
-    return float(np.max(gap, initial=0.0, where=np.isfinite(gap)))
-
-
-def _cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Cosine of each pair of rows; 1 where both are zero, 0 where one is or where it is not a finite number."""
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    cosines = np.einsum("ij,ij->i", a, b) / norms
-    both_zero = ~a.any(axis=1) & ~b.any(axis=1)
-    return np.where(both_zero, 1.0, np.where(np.isfinite(cosines), cosines, 0.0))

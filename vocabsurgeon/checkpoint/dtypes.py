@@ -24,6 +24,11 @@ class DType:
     """The attribute of the torch module, which is also the spelling in config.json."""
     floating: bool = False
 
+    @property
+    def is_scale(self) -> bool:
+        """Whether the type is an exponent alone, without sign and zero: the scale of other numbers, not a value."""
+        return self.name == "F8_E8M0"
+
     def size_of(self, elements: int) -> int:
         """Bytes that `elements` elements take; sub-byte types are packed, the last byte padded."""
         return (elements * self.bits + 7) // 8

@@ -55,10 +55,14 @@ class WriteRows:
 
 @dataclass(frozen=True)
 class CopyTensor:
-    """Store the bits of tensor `source` a second time under the name `key`, after it in the same shard."""
+    """Store tensor `source` a second time under the name `key`, after it in the same shard.
+
+    Its bits; with another `factor` than 1 its values times that, in float64 and rounded once.
+    """
 
     key: str
     source: str
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,34 @@ class DropTensor:
     key: str
 
 
-TensorEdit = WriteRows | CopyTensor | DropTensor
+@dataclass(frozen=True)
+class ReplaceTensor:
+    """Give tensor `key` dtype, shape and bits of tensor `source`; its own content is gone."""
+
+    key: str
+    source: str
+
+
+@dataclass(frozen=True)
+class MeanOfTensors:
+    """Give tensor `key` the mean of the two tensors `sources`, which have its shape.
+
+    Element by element in float64, rounded once to the dtype of `key`.
+    """
+
+    key: str
+    sources: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class WriteValues:
+    """Give the small tensor `key` the `values`, in order, each rounded once to its dtype; the shape stays."""
+
+    key: str
+    values: tuple[float, ...]
+
+
+TensorEdit = WriteRows | CopyTensor | DropTensor | ReplaceTensor | MeanOfTensors | WriteValues
 
 
 @dataclass(frozen=True)

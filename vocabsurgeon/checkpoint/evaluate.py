@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,39 @@ class RowEvaluator:
             return np.zeros(len(rows), bool)
         empty: np.ndarray[Any, Any] = np.logical_not(rows.any(axis=1))
         return empty
+
+
+def mean_blocks(
+    first: TableReader, second: TableReader, dtype: np.dtype[Any]
+) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    """`(first row, rows)` of the mean of two tables of one shape, in `dtype`, a bounded block at a time.
+
+    Element by element in float64, rounded once. Halved before they are added: two large numbers have a mean even where
+    their sum is none. NaNs go through quietly.
+    """
+    rows, width = first.shape
+    step = max(1, _MEAN_ELEMENTS // max(1, width))
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        with np.errstate(all="ignore"):
+            halves = (table.block(start, stop).astype(np.float64) * 0.5 for table in (first, second))
+            yield start, round_once(next(halves) + next(halves), dtype)
+
+
+def scaled_blocks(table: TableReader, factor: float) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    """`(first row, rows)` of the table times `factor`, in its dtype: in float64, rounded once, a block at a time."""
+    rows, width = table.shape
+    step = max(1, _MEAN_ELEMENTS // max(1, width))
+    for start in range(0, rows, step):
+        with np.errstate(all="ignore"):
+            yield (
+                start,
+                round_once(table.block(start, min(start + step, rows)).astype(np.float64) * factor, table.dtype),
+            )
+
+
+_MEAN_ELEMENTS = 1 << 16
+"""Elements averaged at a time: half a megabyte as float64, of which a few copies are held."""
 
 
 def round_once(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -23,7 +23,7 @@ _LIMIT = 2**63
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Where one tensor lies: bytes `start` to `end` of `file`, row-major, little-endian."""
+    """Where one tensor lies: bytes `start` to `end` of `file`, little-endian, row-major unless `order` is set."""
 
     key: str
     dtype: DType
@@ -31,6 +31,8 @@ class TensorInfo:
     file: str
     start: int
     end: int
+    order: tuple[int, ...] | None = None
+    """The dimensions from outermost to innermost as the bytes lie; None is row-major. Safetensors has no other."""
 
     @property
     def nbytes(self) -> int:
@@ -52,6 +54,8 @@ class Header:
     metadata: Mapping[str, str] | None
     data_start: int
     file_size: int
+    pickled: bool = False
+    """Whether the file is torch's own format; its tensors may share bytes and leave gaps."""
 
     def in_data_order(self) -> tuple[TensorInfo, ...]:
         """The tensors sorted by where their data begins."""
@@ -111,11 +115,11 @@ def validate(header: Header) -> Header:
     return header
 
 
-def open_regular(path: Path, name: str) -> Any:
-    """Open `path` for reading without buffering; raise `HeaderError` unless it is a regular file."""
+def open_regular(path: Path, name: str, buffering: int = 0) -> Any:
+    """Open `path` for reading, unbuffered unless asked; raise `HeaderError` unless it is a regular file."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise HeaderError("is not a regular file", where=name)
-    return open(path, "rb", buffering=0)
+    return open(path, "rb", buffering=buffering)
 
 
 def _header_bytes(read: Any, size: int, name: str) -> bytes:
@@ -148,7 +152,7 @@ def _parse(text: bytes, name: str) -> tuple[list[tuple[str, Any]], Mapping[str, 
     twice = [key for key, count in Counter(key for key, _ in document).items() if count > 1]
     if twice:
         raise HeaderError("is named twice in the header", where=f"{name}: {twice[0]}")
-    if not all(_writable(key) for key, _ in entries):
+    if not all(is_writable(key) for key, _ in entries):
         raise HeaderError("has a tensor name with half a surrogate pair", where=name)
     metadata = next((value for key, value in document if key == "__metadata__"), None)
     return entries, _metadata(metadata, name)
@@ -163,12 +167,12 @@ def _metadata(value: Any, name: str) -> Mapping[str, str] | None:
         return None
     if not isinstance(value, _Pairs) or not all(isinstance(text, str) for _, text in value):
         raise HeaderError("has __metadata__ that is not a map of strings", where=name)
-    if not all(_writable(key + text) for key, text in value):
+    if not all(is_writable(key + text) for key, text in value):
         raise HeaderError("has __metadata__ with half a surrogate pair", where=name)
     return dict(value)
 
 
-def _writable(text: str) -> bool:
+def is_writable(text: str) -> bool:
     """Whether `text` can be UTF-8 again: JSON can spell half a surrogate pair, a file cannot hold one."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 

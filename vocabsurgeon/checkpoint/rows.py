@@ -56,6 +56,8 @@ class TableReader:
         self._require(start, stop)
         if self.axis:
             return self._moved()[start:stop]
+        if self.info.order:
+            return self._gathered(start, stop)
         _, width = self.shape
         rows = np.empty((stop - start, width), self.dtype)
         offset = self.info.start + start * width * self.dtype.itemsize
@@ -76,11 +78,27 @@ class TableReader:
             self._require(row, row + 1)
         if self.axis:
             return self._moved()[list(ids)]
+        if self.info.order:
+            return np.concatenate([np.empty((0, width), self.dtype), *(self._gathered(row, row + 1) for row in ids)])
         taken, row_bytes = np.empty((len(ids), width), self.dtype), width * self.dtype.itemsize
         with open_source(self.path) as file:
             for position, row in enumerate(ids):
                 fill(file.fileno(), self.info.start + row * row_bytes, _bytes_of(taken[position]), self.path)
         return taken
+
+    def _gathered(self, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """Rows of a tensor whose dimensions lie in another order: one read for each index of what is outside axis 0."""
+        shape, order = self.info.shape, self.info.order or ()
+        place, lengths = order.index(0), [shape[axis] for axis in order]
+        outer, inner = prod(lengths[:place]), prod(lengths[place + 1 :]) * self.dtype.itemsize
+        pieces = np.empty((outer, (stop - start) * inner), np.uint8)
+        with open_source(self.path) as file:
+            for number, piece in enumerate(pieces):
+                offset = self.info.start + (number * shape[0] + start) * inner
+                fill(file.fileno(), offset, piece.data, self.path)
+        stored = pieces.view(self.dtype).reshape(*lengths[:place], stop - start, *lengths[place + 1 :])
+        rows = stored.transpose([order.index(axis) for axis in range(len(order))])
+        return np.ascontiguousarray(rows).reshape(stop - start, -1)
 
     def _require(self, start: int, stop: int) -> None:
         count = self.shape[0]
@@ -88,8 +106,7 @@ class TableReader:
             raise IndexError(f"{self.info.key} has no rows {start} to {stop - 1}, only {count}")
 
     def _moved(self) -> np.ndarray[Any, Any]:
-        whole = np.empty(self.info.shape, self.dtype)
-        read_into(self.path, self.info.start, _bytes_of(whole))
+        whole = TableReader(self.path, self.info).block(0, self.info.shape[0]).reshape(self.info.shape)
         return np.ascontiguousarray(np.moveaxis(whole, self.axis, 0).reshape(self.shape))
 
 

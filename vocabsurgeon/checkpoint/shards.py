@@ -1,10 +1,10 @@
-"""Which safetensors files hold the weights, and the index over them. Headers only; knows no meanings."""
+"""Which files hold the weights, and the index over them: safetensors, else torch's own. Headers only, no meanings."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,17 @@ class Shards:
 
     headers: Mapping[str, Header]
     index: JsonText | None
+    index_name: str = INDEX
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the weight files, and of the index where there is one."""
+        return (*self.headers, self.index_name) if self.index else tuple(self.headers)
+
+    @property
+    def pickled(self) -> bool:
+        """Whether the weights are in torch's own format, which is read but never written."""
+        return any(header.pickled for header in self.headers.values())
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorInfo]:
@@ -36,30 +47,60 @@ class Shards:
         return sum(info.nbytes for info in self.tensors.values())
 
 
-def read_shards(root: Path) -> Shards:
-    """Read the headers below `root`: one `model.safetensors`, or the shards that the index names.
+@dataclass(frozen=True)
+class _Format:
+    """A format of weight files: the name of a lone one, of the index over several, and how to read one."""
 
-    Raises `CheckpointError` where neither exists, where both exist and differ, and where index and shards disagree.
+    single: str
+    index: str
+    read: Callable[[Path, str], Header]
+
+
+def _read_pickled(path: Path, name: str) -> Header:
+    from vocabsurgeon.checkpoint.pickled.read import read_pickled  # what few checkpoints need is not loaded for all
+
+    return read_pickled(path, name)
+
+
+_FORMATS = (
+    _Format(SINGLE, INDEX, read_header),
+    _Format("pytorch_model.bin", "pytorch_model.bin.index.json", _read_pickled),
+)
+"""In the order in which readers take them: safetensors count where both are there."""
+
+
+def read_shards(root: Path) -> Shards:
+    """Read the headers below `root`: one `model.safetensors`, or the shards that the index names, else the same of
+    `pytorch_model.bin`.
+
+    Raises `CheckpointError` where none exists, where a lone file and an index differ, and where index and shards
+    disagree.
     """
-    if os.path.lexists(root / INDEX):
-        return _indexed(root)
-    if os.path.lexists(root / SINGLE):
-        return Shards({SINGLE: read_header(root / SINGLE, SINGLE)}, None)
+    for form in _FORMATS:
+        if os.path.lexists(root / form.index):
+            return _indexed(root, form)
+        if os.path.lexists(root / form.single):
+            return Shards({form.single: form.read(root / form.single, form.single)}, None)
     raise _no_weights(root)
 
 
-def _indexed(root: Path) -> Shards:
-    index = JsonText.parse(_content(root / INDEX), INDEX)
-    weight_map = _weight_map(index.value)
+def safetensors_name(name: str) -> str:
+    """What file `name` of torch's format is called as safetensors: `pytorch_model-1.bin` → `model-1.safetensors`."""
+    return f"{name.removesuffix('.bin').removeprefix('pytorch_')}.safetensors"
+
+
+def _indexed(root: Path, form: _Format) -> Shards:
+    index = JsonText.parse(_content(root / form.index), form.index)
+    weight_map = _weight_map(index.value, form.index)
     names = list(dict.fromkeys(weight_map.values()))
-    if os.path.lexists(root / SINGLE) and SINGLE not in names:
+    if os.path.lexists(root / form.single) and form.single not in names:
         raise CheckpointError(
-            f"lies beside {INDEX}, which does not name it: readers disagree about which weights count",
-            where=SINGLE,
+            f"lies beside {form.index}, which does not name it: readers disagree about which weights count",
+            where=form.single,
             hint="remove the stale one",
         )
-    headers = {name: read_header(_inside(root, name), name) for name in names}
-    shards = Shards(headers, index)
+    headers = {name: form.read(_inside(root, name, form.index), name) for name in names}
+    shards = Shards(headers, index, form.index)
     _agree(shards, weight_map)
     return shards
 
@@ -73,22 +114,22 @@ def _content(path: Path) -> bytes:
         raise CheckpointError(f"cannot be read: {error.strerror}", where=path.name) from error
 
 
-def _weight_map(value: Any) -> Mapping[str, str]:
+def _weight_map(value: Any, index: str) -> Mapping[str, str]:
     weight_map = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-        raise CheckpointError("has no weight_map from tensor to file", where=INDEX)
+        raise CheckpointError("has no weight_map from tensor to file", where=index)
     if not weight_map:
-        raise CheckpointError("has an empty weight_map", where=INDEX)
+        raise CheckpointError("has an empty weight_map", where=index)
     return weight_map
 
 
-def _inside(root: Path, name: str) -> Path:
+def _inside(root: Path, name: str, index: str) -> Path:
     """The shard's path; a name that could leave the folder is an attack or a mistake."""
     if name != os.path.basename(name) or name in ("", ".", "..") or "\x00" in name or "\\" in name:
-        raise CheckpointError(f"names the shard {name!r}, which is not a plain file name", where=INDEX)
+        raise CheckpointError(f"names the shard {name!r}, which is not a plain file name", where=index)
     path = root / name
     if not os.path.exists(path):
-        raise CheckpointError(f"is missing, though {INDEX} names it", where=name, hint="fetch the file again")
+        raise CheckpointError(f"is missing, though {index} names it", where=name, hint="fetch the file again")
     return path
 
 
@@ -101,16 +142,13 @@ def _agree(shards: Shards, weight_map: Mapping[str, str]) -> None:
     for key, name in weight_map.items():
         info = shards.tensors.get(key)
         if info is None or info.file != name:
-            raise CheckpointError(f"is not in {name}, where {INDEX} says it is", where=key)
+            raise CheckpointError(f"is not in {name}, where {shards.index_name} says it is", where=key)
     for key, name in held:
         if key not in weight_map:
-            raise CheckpointError(f"is in {name}, but {INDEX} does not list it", where=key)
+            raise CheckpointError(f"is in {name}, but {shards.index_name} does not list it", where=key)
 
 
-_PICKLED = "holds pickled weights only; load and save it once with transformers to get safetensors"
 _OTHER_FORMATS = {
-    "pytorch_model.bin": _PICKLED,
-    "pytorch_model.bin.index.json": _PICKLED,
     "tf_model.h5": "holds TensorFlow weights only; load it with from_tf=True and save it to get safetensors",
     "flax_model.msgpack": "holds Flax weights only; load it with from_flax=True and save it to get safetensors",
 }

@@ -20,7 +20,7 @@ from vocabsurgeon.errors import CheckpointError, UsageError
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder in the `from_pretrained` layout: config.json, safetensors weights, usually a tokenizer."""
+    """A folder in the `from_pretrained` layout: config.json, weights, usually a tokenizer."""
 
     root: Path
     files: tuple[str, ...]
@@ -106,13 +106,14 @@ def _require_folder(root: Path, given: str) -> None:
     raise UsageError("does not exist", where=given, hint="name the folder of a checkpoint")
 
 
+_LONE = "is a lone pickled weights file; name the folder of a checkpoint with safetensors or pytorch_model.bin"
 _SINGLE_FILES = {
     ".safetensors": "is a lone weights file; name the folder that holds it together with config.json",
     ".gguf": "is a GGUF file; load it with transformers (gguf_file=…), save_pretrained it, and name that folder",
     ".onnx": "is an ONNX file, not a checkpoint; `vocabsurgeon audit` reads it",
-    ".bin": "is a lone pickled weights file; name the folder of a safetensors checkpoint",
-    ".pt": "is a lone pickled weights file; name the folder of a safetensors checkpoint",
-    ".pth": "is a lone pickled weights file; name the folder of a safetensors checkpoint",
+    ".bin": "is a lone pickled weights file; name the folder that holds it together with config.json",
+    ".pt": _LONE,
+    ".pth": _LONE,
 }
 
 

@@ -11,8 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from vocabsurgeon.checkpoint.edits import FileEdit, TensorEdit, WriteFile, WriteRows
-from vocabsurgeon.checkpoint.evaluate import RowEvaluator
+from vocabsurgeon.checkpoint.edits import (
+    CopyTensor,
+    FileEdit,
+    MeanOfTensors,
+    TensorEdit,
+    WriteFile,
+    WriteRows,
+    WriteValues,
+)
+from vocabsurgeon.checkpoint.evaluate import RowEvaluator, mean_blocks, round_once, scaled_blocks
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.layout import Segment, ShardLayout, lay_out, total_size, weight_map
 from vocabsurgeon.checkpoint.progress import Progress, silent
@@ -39,8 +47,10 @@ def write(
     cannot link). Raises `OutputError` where the disk has too little room, `CheckpointError` where the source cannot be
     read, `OSError` (from writing) as the system gives it.
     """
-    layouts = lay_out(source.shards, tensor_edits, new_shard=link)
-    edits = (*file_edits, *_index_edits(source, layouts, tensor_edits))
+    changed = bool(tensor_edits or file_edits)
+    layouts = lay_out(source.shards, tensor_edits, new_shard=link, convert=changed)
+    converted = changed and source.shards.pickled
+    edits = (*file_edits, *_index_edits(source, layouts, bool(tensor_edits), converted))
     copies = _carried(source, edits, layouts)
     _require_room(source, layouts, copies, folder, link)
     meter = _Meter(progress, _weight_bytes(layouts))
@@ -77,12 +87,14 @@ def _carried(source: Checkpoint, edits: Iterable[FileEdit], layouts: Iterable[Sh
     return [name for name in source.files if name not in taken]
 
 
-def _index_edits(source: Checkpoint, layouts: Sequence[ShardLayout], edits: Sequence[TensorEdit]) -> list[FileEdit]:
+def _index_edits(source: Checkpoint, layouts: Sequence[ShardLayout], edited: bool, converted: bool) -> list[FileEdit]:
     index = source.shards.index
-    if not edits or (index is None and len(layouts) == 1):
+    if not (edited or converted) or (index is None and len(layouts) == 1):
         return []
     if index is None:
         index = JsonText.parse('{\n  "metadata": {},\n  "weight_map": {}\n}\n', INDEX)
+    if converted:  # every entry changes: one edit, not one for each
+        index = index.set(("weight_map",), weight_map(layouts))
     return [WriteFile(INDEX, edited_index(index, layouts).text.encode())]
 
 
@@ -156,28 +168,58 @@ def _write_segment(source: Checkpoint, segment: Segment, target: int) -> Iterato
     """Write one tensor; yields the bytes of each part."""
     path = source.path(segment.source.file)
     with open_source(path) as file:
-        if segment.edit is None:
+        if segment.edit is None and segment.source.order:
+            yield from _write_kept(source.rows(segment.source.key), 0, segment.source.rows, file.fileno(), target)
+        elif segment.edit is None:
             yield _copy(file.fileno(), target, segment.source.start, segment.source.nbytes, path)
+        elif isinstance(segment.edit, MeanOfTensors):
+            yield from _write_mean(source, segment.edit, target)
+        elif isinstance(segment.edit, CopyTensor):
+            yield from _write_scaled(source, segment.edit, target)
+        elif isinstance(segment.edit, WriteValues):
+            values = np.array(segment.edit.values, np.float64)
+            yield _write_all(target, round_once(values, source.rows(segment.edit.key).dtype).tobytes())
         elif segment.edit.axis:
             yield _write_all(target, _edited_whole(source, segment.edit))
         else:
-            yield from _write_rows(source.rows(segment.source.key), segment.edit, file.fileno(), target, path)
+            yield from _write_rows(source.rows(segment.source.key), segment.edit, file.fileno(), target)
 
 
-def _write_rows(table: TableReader, edit: WriteRows, source: int, target: int, path: Path) -> Iterator[int]:
+def _write_mean(source: Checkpoint, edit: MeanOfTensors, target: int) -> Iterator[int]:
+    first, second = (source.rows(key) for key in edit.sources)
+    for _, rows in mean_blocks(first, second, source.rows(edit.key).dtype):
+        yield _write_all(target, rows.tobytes())
+
+
+def _write_scaled(source: Checkpoint, edit: CopyTensor, target: int) -> Iterator[int]:
+    for _, rows in scaled_blocks(source.rows(edit.source), edit.factor):
+        yield _write_all(target, rows.tobytes())
+
+
+def _write_rows(table: TableReader, edit: WriteRows, source: int, target: int) -> Iterator[int]:
     """Old rows as byte ranges, edited rows evaluated; rows must be named in full from the old size up."""
     evaluator = RowEvaluator(table)
-    old_rows, width = table.shape
-    row_bytes = width * table.dtype.itemsize
-    position = 0
+    old_rows, position = table.shape[0], 0
     for number, expression in sorted(edit.rows, key=lambda row: row[0]):
         if position < min(number, old_rows):
-            stop = min(number, old_rows)
-            yield _copy(source, target, table.info.start + position * row_bytes, (stop - position) * row_bytes, path)
+            yield from _write_kept(table, position, min(number, old_rows), source, target)
         yield _write_all(target, evaluator.row(expression, number).tobytes())
         position = number + 1
     if position < old_rows:
-        yield _copy(source, target, table.info.start + position * row_bytes, (old_rows - position) * row_bytes, path)
+        yield from _write_kept(table, position, old_rows, source, target)
+
+
+def _write_kept(table: TableReader, start: int, stop: int, source: int, target: int) -> Iterator[int]:
+    """Rows `start` to `stop` of the open file `source`: one byte range, or gathered where they lie in another order."""
+    row_bytes = table.shape[1] * table.info.dtype.bits // 8
+    if table.info.order is None:
+        yield _copy(source, target, table.info.start + start * row_bytes, (stop - start) * row_bytes, table.path)
+        return
+    step = max(1, BLOCK_BYTES // max(1, row_bytes))
+    for row in range(start, stop, step):
+        count = _write_all(target, table.block(row, min(row + step, stop)).tobytes())
+        begin_write_back(target, count)
+        yield count
 
 
 def _edited_whole(source: Checkpoint, edit: WriteRows) -> bytes:

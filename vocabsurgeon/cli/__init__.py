@@ -17,7 +17,7 @@ import click
 
 from vocabsurgeon.errors import VocabsurgeonError, one_line
 
-COMMANDS = ("inspect", "extend", "tie", "untie", "verify", "check", "export", "audit", "demo")
+COMMANDS = ("inspect", "extend", "tie", "untie", "verify", "check", "export", "audit", "dedupe", "demo")
 """Each is a module of this package with a click command of the same name, imported when it is asked for."""
 
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143

@@ -15,17 +15,18 @@ from vocabsurgeon.cli.options import Output, common, finish, max_ratio_option
     metavar="CKPT",
     help="The checkpoint it was exported from: gives the expected bytes, and checks parity.",
 )
+@click.option("--runtime", is_flag=True, help="Open each graph in onnxruntime too, and measure its memory.")
 @max_ratio_option
 @common
-def command(path: str, checkpoint: str | None, max_ratio: float, output: Output) -> None:
+def command(path: str, checkpoint: str | None, max_ratio: float, runtime: bool, output: Output) -> None:
     """Measure what PATH really stores: an ONNX file, a folder of them from any exporter, or a checkpoint.
 
-    Reports stored, referenced, unique and orphaned bytes, copies (equal or transposed), and the ratio to what the
-    weights need. Exit 1 above --max-ratio, or where logits parity fails.
+    Reports stored, referenced, unique and orphaned bytes, copies (equal, transposed, rounded or quantized), and the
+    ratio to what the weights need. Exit 1 above --max-ratio, or where logits parity fails.
     """
     from vocabsurgeon.onnx.audit import AuditOptions, audit
 
     source = Checkpoint.open(checkpoint) if checkpoint else None
-    report = audit(path, source, AuditOptions(max_ratio=max_ratio), output.progress)
+    report = audit(path, source, AuditOptions(max_ratio=max_ratio, runtime=runtime), output.progress)
     output.show(report)
     finish(report.passed)

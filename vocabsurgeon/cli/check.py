@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -14,8 +16,8 @@ from vocabsurgeon.vocabulary.findings import check
 @checkpoint_argument
 @table_keys
 @common
-def command(checkpoint: str, input_key: str | None, output_key: str | None, output: Output) -> None:
+def command(checkpoint: str, output: Output, **tables: Any) -> None:
     """List what is wrong or worth knowing about the vocabulary end of CKPT, with a fix each. Exit 1 on any error."""
-    report = check(describe(Checkpoint.open(checkpoint), input_key=input_key, output_key=output_key))
+    report = check(describe(Checkpoint.open(checkpoint), **tables))
     output.show(report)
     finish(report.passed)

@@ -8,6 +8,7 @@ import click
 
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish, finite, max_ratio_option, out_argument
+from vocabsurgeon.onnx.tasks import TASKS
 
 
 @click.command("export")
@@ -20,7 +21,13 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish
     show_default=True,
     help="auto: the checkpoint's where the runtime loads it, else float32.",
 )
-@click.option("--task", default="auto", show_default=True, help="What the graph is for.")
+@click.option(
+    "--task",
+    type=click.Choice(["auto", *TASKS]),
+    default="auto",
+    show_default=True,
+    help="What the graphs are for (auto: by the architecture in the config).",
+)
 @click.option("--no-cache", is_flag=True, help="Export without past_key_values.")
 @click.option("--opset", type=int, metavar="N", help="ONNX opset version.")
 @click.option(
@@ -34,7 +41,9 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, finish
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @common
 def command(checkpoint: str, out: str, output: Output, no_cache: bool, **options: Any) -> None:
-    """Export CKPT to ONNX (model.onnx with one data file), then audit what was stored and compare its logits.
+    """Export CKPT to ONNX (one data file for all graphs), then audit what was stored and compare its logits.
+
+    Decoders and encoders become model.onnx, encoder–decoder models encoder_model.onnx and decoder_model.onnx.
 
     OUT appears only where the audit and the parity check passed.
     """

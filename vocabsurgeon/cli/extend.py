@@ -11,6 +11,7 @@ from vocabsurgeon.cli.options import Output, checkpoint_argument, common, out_ar
 from vocabsurgeon.cli.run import run_operation
 from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.extend import ExtendRequest
+from vocabsurgeon.surgery.extend_tables import SIDES
 from vocabsurgeon.surgery.request import extend_request
 from vocabsurgeon.surgery.run import extending
 
@@ -46,6 +47,11 @@ from vocabsurgeon.surgery.run import extending
 @click.option("--promote", is_flag=True, help="Allow an ordinary vocabulary entry to become an added token.")
 @click.option("--chat-template", metavar="FILE", help="Write this chat template.")
 @click.option("--pad-to-multiple-of", type=int, metavar="N", help="Round the number of rows up.")
+@click.option(
+    "--side",
+    type=click.Choice(SIDES),
+    help="Which vocabulary of an encoder-decoder model grows, where it has two.",
+)
 @click.option("--seed", type=int, default=0, metavar="N", show_default=True, help="For --init normal.")
 @writes
 @table_keys
@@ -74,6 +80,7 @@ def _request(options: dict[str, Any]) -> ExtendRequest:
         "promote",
         "pad_to_multiple_of",
         "seed",
+        "side",
     )
     return extend_request(**{name: options.pop(name) for name in names}, chat_template=_read(template))
 

@@ -109,7 +109,7 @@ _WRITES = (
 
 
 def table_keys(function: F) -> F:
-    """`--input-key` and `--output-key`, for types that nothing else knows."""
+    """`--trust-remote-code`, `--input-key` and `--output-key`, for types that nothing else knows."""
     for decorate in reversed(_KEYS):
         function = decorate(function)
     return function
@@ -118,6 +118,11 @@ def table_keys(function: F) -> F:
 _KEYS = (
     click.option("--input-key", metavar="KEY", help="The stored tensor that is the input embedding."),
     click.option("--output-key", metavar="KEY", help="The stored tensor that is the LM head."),
+    click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        help="Let the code that CKPT brings run, to ask its own class about its tables.",
+    ),
 )
 
 

@@ -25,16 +25,18 @@ def run_operation(
     no_verify: bool,
     input_key: str | None,
     output_key: str | None,
+    trust_remote_code: bool,
 ) -> None:
     """One library call, then the result on the output; a refusal and a broken promise set the exit code."""
     if dry_run:
-        _, plan = plan_for(checkpoint, operation, input_key, output_key)
+        _, plan = plan_for(checkpoint, operation, input_key, output_key, output.progress, trust_remote_code)
         if isinstance(plan, Refusal):
             _refused(plan, output)
         output.show(plan)
         return
     options = RunOptions(overwrite=overwrite, link=link, verify=not no_verify)
-    report = run(checkpoint, out, operation, options, output.progress, input_key=input_key, output_key=output_key)
+    tables = {"input_key": input_key, "output_key": output_key}
+    report = run(checkpoint, out, operation, options, output.progress, **tables, trust_remote_code=trust_remote_code)
     if isinstance(report, Refusal):
         _refused(report, output)
     output.show(report)
@@ -45,9 +47,8 @@ def run_operation(
 
 
 def _refused(refusal: Refusal, output: Output) -> NoReturn:
-    """Show a refusal (as JSON on stdout where asked, always in one line on stderr) and exit with its code."""
-    if output.as_json:
-        output.show(refusal)
+    """Show a refusal (what was measured or JSON on stdout, the reason in one line on stderr) and exit with its code."""
+    output.show(refusal)
     ways = f"; {', or '.join(refusal.ways_out)}" if refusal.ways_out else ""
     evidence = f" ({'; '.join(refusal.evidence)})" if refusal.evidence else ""
     click.echo(f"vocabsurgeon: {one_line(refusal.reason + evidence + ways)}", err=True)

@@ -43,6 +43,29 @@ def tie_change(document: Document, verbose: bool) -> Parts:
     yield line(("bold", "tie state   "), ("bold cyan", shown))
 
 
+def live(document: Document, verbose: bool) -> Parts:
+    """What the model in memory does, where it was loaded."""
+    facts = document.get("live")
+    if facts is None:
+        return
+    agrees = facts["agrees"]
+    words = {True: "agrees with the files", False: "DISAGREES with the files", None: "not checked"}
+    style = {True: "green", False: "bold red", None: "yellow"}
+    yield line(("bold", "in memory   "), (style[agrees], words[agrees]))
+    shown = {True: "yes", False: "no", None: "–"}
+    answers = [f"{label} {shown[facts[name]]}" for name, label in _LIVE]
+    entries = "–" if facts["optimizer_entries"] is None else facts["optimizer_entries"]
+    yield line(("", f"            {', '.join(answers)}, optimizer entries {entries}"))
+    yield line(("", f"            after save and load: {facts['after_round_trip'] or 'not checked'}"))
+    if facts["missing_keys"]:
+        yield line(("yellow", f"            in no file, random: {', '.join(facts['missing_keys'])}"))
+    for text in facts["evidence"]:
+        yield line(("dim", f"            {text}"))
+
+
+_LIVE = (("identical", "one parameter"), ("same_storage", "one storage"), ("write_through", "write-through"))
+
+
 def tables(document: Document, verbose: bool) -> Parts:
     """The vocabulary tables, a row each."""
     grid = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -58,6 +81,10 @@ def tables(document: Document, verbose: bool) -> Parts:
         )
     yield line(("bold", "tables"))
     yield grid
+    if document["tables_evidence"]:
+        yield line(("", f"            found by {document['tables_found_by']}"))
+    for text in document["tables_evidence"]:
+        yield line(("dim", f"            {text}"))
 
 
 def vocabulary(document: Document, verbose: bool) -> Parts:
@@ -187,18 +214,16 @@ def findings(document: Document, verbose: bool) -> Parts:
         yield line(("dim", f"         fix: {entry['fix']}"))
 
 
-def refusal(document: Document) -> Parts:
-    """Nothing: the reason of a refusal is told on stderr."""
-    yield from ()
-
-
 def plan(document: Document) -> Parts:
     """What `--dry-run` would do."""
     steps = document["plan"]
     yield line(("bold", "plan (nothing was written)"))
     for edit in steps["tensor_edits"]:
         rows = f", {len(edit['rows'])} rows written" if "rows" in edit else ""
-        to = f" → {edit['size']} rows" if "size" in edit else f" from {edit['source']}" if "source" in edit else ""
+        rows += f", {len(edit['values'])} values" if "values" in edit else ""
+        to = f" → {edit['size']} rows" if "size" in edit else ""
+        sources = edit.get("sources") or [edit[key] for key in ("source",) if key in edit]
+        to += f" from {' and '.join(sources)}" if sources else ""
         yield line(("", f"  {edit['is']} {edit['key']}{to}{rows}"))
     for entry in steps["files_written"]:
         yield line(("", f"  WriteFile {entry['file']} ({entry['bytes']:,} bytes)"))
@@ -233,14 +258,6 @@ def audited(document: Document, verbose: bool) -> Parts:
     yield grid
 
 
-def duplicates(document: Document, verbose: bool) -> Parts:
-    """Tensors whose content is stored more than once."""
-    entries = document.get("duplicates") or ()
-    for entry in entries if verbose else entries[:12]:
-        names = ", ".join(str(name) for name in entry["tensors"][:6])
-        yield line(("yellow", f"{entry['relation']:<12}"), ("", f"{size_text(entry['bytes'])}  {names}"))
-
-
 def parity(document: Document, verbose: bool) -> Parts:
     """Logits of the export against the model's."""
     facts = document.get("parity")
@@ -254,6 +271,8 @@ def parity(document: Document, verbose: bool) -> Parts:
         if facts.get(name) is not None
     )
     yield line(("bold", "parity      "), (STYLES[word], word), ("", f"  {numbers}"))
+    for text in facts.get("evidence") or ():
+        yield line(("dim", f"            {text}"))
 
 
 _PARITY = (

@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from vocabsurgeon.report import sections
+from vocabsurgeon.report import copies, deduplicated, sections
+from vocabsurgeon.report import cost as costs
+from vocabsurgeon.report.runtime import runtime
 
 Document = Mapping[str, Any]
 PIPED_WIDTH = 200
@@ -28,9 +30,9 @@ def show(document: Document, *, color: bool = True, verbose: bool = False) -> No
 
 def _parts(command: str, document: Document, verbose: bool) -> Iterable[Text | Table]:
     if document.get("refused"):
-        return sections.refusal(document)
-    if document.get("dry_run"):
-        return sections.plan(document)
+        return costs.cost(document, verbose)
+    if document.get("dry_run") and "plan" in document:
+        return [*sections.plan(document), *costs.cost(document, verbose)]
     layout = _LAYOUTS.get(command, ())
     return [part for section in layout for part in section(document, verbose)]
 
@@ -49,12 +51,13 @@ _CHANGED: tuple[Section, ...] = (
     sections.proof,
 )
 _LAYOUTS: dict[str, tuple[Section, ...]] = {
-    "inspect": _DESCRIBED,
+    "inspect": (*_DESCRIBED, costs.comparison, sections.live),
     "check": (sections.title, sections.findings),
     "extend": _CHANGED,
-    "tie": _CHANGED,
+    "tie": (*_CHANGED, costs.cost),
     "untie": _CHANGED,
-    "verify": (sections.tie_change, sections.promised, sections.changes, sections.proof),
-    "export": (sections.exported, sections.audited, sections.duplicates, sections.parity, sections.notes),
-    "audit": (sections.audited, sections.duplicates, sections.parity, sections.notes),
+    "verify": (sections.tie_change, sections.promised, sections.changes, sections.parity, sections.proof),
+    "export": (sections.exported, sections.audited, copies.duplicates, sections.parity, sections.notes),
+    "dedupe": (deduplicated.outcome, deduplicated.size, deduplicated.merged, deduplicated.checked),
+    "audit": (sections.audited, copies.duplicates, runtime, sections.parity, sections.notes),
 }

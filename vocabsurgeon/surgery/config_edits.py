@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Config, Path
+from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Config, Path, dotted
 from vocabsurgeon.checkpoint.edits import WriteFile
 from vocabsurgeon.vocabulary.families import Family
 
@@ -26,27 +27,48 @@ def tie_flag_values(config: Config, family: Family | None, value: bool) -> Value
     return {path: value for path in places if config.levels[path[:-1]].get(path[-1]) is not value}
 
 
-def size_values(config: Config, family: Family | None, old: int, new: int) -> Values:
-    """The vocabulary size at every level that states it; where none does and it changes, where readers look for it.
+def size_values(config: Config, family: Family | None, names: Sequence[str], old: int, new: int) -> Values:
+    """The size under `names` at every level that states it; where none does and it changes, where readers look for it.
 
     A nested level counts when it is the text model's or states the table's own size: other sub-models have
     vocabularies of their own.
     """
-    keys = dict.fromkeys((*(family.size_keys if family else ()), _SIZE))
+    keys = dict.fromkeys(names)
     if new != old and not any(config.numbers(key) for key in keys):
         return {(*_silent_level(config, family), next(iter(keys))): new}
     return {
         (*path, key): new
         for key in keys
         for path, stated in config.numbers(key).items()
-        if stated != new and (not path or stated == old)
+        if stated != new and (not path or (stated == old and not _OTHER_SENSES.search(dotted(path))))
     }
+
+
+_OTHER_SENSES = re.compile("vision|image|video|audio|speech|codec|protein|qformer")
+"""Sub-models whose vocabulary is another one, even where it has as many rows."""
 
 
 def _silent_level(config: Config, family: Family | None) -> Path:
     """Where the size belongs in a config that leaves it to the class's default: the text config, else the root."""
     nested = (family.nested if family else ()) or next((path for path in _TEXT if path in config.levels), ())
     return nested if nested in config.levels else ()
+
+
+def scale_values(config: Config) -> Values:
+    """`scale_decoder_outputs` at every T5-like level that leaves it to the tie flag, as the flag has it now.
+
+    Such a class scales what goes into the head where the file's flag is not false; written out, no later flag moves
+    the logits. (configuration_t5.py, _umt5, _longt5 and _pop2piano of transformers 5.24)
+    """
+    return {
+        (*path, _SCALE): level.get(TIE_FLAG) is not False
+        for path, level in config.levels.items()
+        if level.get("model_type") in _SCALED and not isinstance(level.get(_SCALE), bool)
+    }
+
+
+_SCALE = "scale_decoder_outputs"
+_SCALED = ("t5", "umt5", "longt5", "pop2piano")
 
 
 def config_edit(config: Config, values: Values) -> tuple[WriteFile, ...]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from vocabsurgeon.checkpoint.config import CONFIG, Config
 from vocabsurgeon.checkpoint.edits import RowExpression, TensorEdit, WriteFile, WriteRows
 from vocabsurgeon.errors import UsageError
-from vocabsurgeon.surgery.config_edits import Values, config_edit, size_values, tie_flag_values
+from vocabsurgeon.surgery.config_edits import Values, config_edit, scale_values, size_values, tie_flag_values
 from vocabsurgeon.surgery.extend_plan import ExtendPlan, RowCounts
+from vocabsurgeon.surgery.extend_tables import Grown, grown_tables, refuse_taken, table_edits
 from vocabsurgeon.surgery.flags import named_keys, refuse
 from vocabsurgeon.surgery.omissions import stale_files
 from vocabsurgeon.surgery.operations import OPERATIONS, Action
@@ -26,12 +27,12 @@ from vocabsurgeon.surgery.promises import (
     TokenizerKept,
     UntouchedTensorsIdentical,
 )
-from vocabsurgeon.surgery.row_init import RowContext, check_init, for_vector, row_init, subword_mean
+from vocabsurgeon.surgery.quantized import refuse_quantized
+from vocabsurgeon.surgery.row_init import RowContext, check_init, row_init, subword_mean
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
 from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens.role_values import role_config_values
 from vocabsurgeon.vocabulary.describe import Description
-from vocabsurgeon.vocabulary.tables import Table
 from vocabsurgeon.vocabulary.tie_state import TieState
 
 
@@ -46,6 +47,8 @@ class ExtendRequest:
     seed: int = 0
     chat_template: str | None = None
     promote: bool = False
+    side: str | None = None
+    """`encoder` or `decoder` of a model with two vocabularies; None for all tables."""
 
 
 def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan | Refusal:
@@ -54,6 +57,8 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     Old ids keep their tokens and old rows their bits; a spare row is used before the table grows; the table never
     shrinks. Raises `UsageError` for a request that makes no sense, `TokenizerError` for files that cannot take it.
     """
+    if refusal := refuse_quantized(description, "extend"):
+        return refusal
     action = OPERATIONS[description.tie.state, "extend"]
     if action is Action.REFUSE:
         return refuse(description, "extend")
@@ -62,17 +67,34 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     assigned = assign(source, source.tokenizer, request.tokens, roles=dict(request.roles), promote=request.promote)
     if isinstance(assigned, TokenRefusal):
         return Refusal("extend", assigned.reason, assigned.evidence, (assigned.hint,) if assigned.hint else ())
-    counts = count_rows(description, assigned, request.pad_to_multiple_of)
-    if counts.changed and (unwritable := _unwritable(description)):
-        return unwritable
-    edits = _tensor_edits(description, assigned, request, counts)
-    values = _config_values(description, assigned, counts, action)
-    return _plan(description, request, assigned, counts, edits, values)
+    grown = grown_tables(description, request.side)
+    if isinstance(grown, Refusal):
+        return grown
+    counts = count_rows(grown.before, assigned, request.pad_to_multiple_of)
+    if refusal := refuse_taken(grown, counts) or (_unwritable(grown) if counts.changed else None):
+        return refusal
+    if action is Action.GROW_AND_UNTIE_FLAGS and description.tables.sharing.untied_copies(source.tensors):
+        return _untie_first(description)
+    context = _context(description, grown, request)
+    edits = table_edits(grown, _row_expressions(assigned, request, counts, context), context, counts)
+    values = _config_values(description, grown, assigned, counts, action)
+    return _plan(description, request, assigned, grown, counts, edits, values)
 
 
-def _unwritable(description: Description) -> Refusal | None:
-    for table in description.tables.stored:
-        if not table.info.dtype.floating or table.info.dtype.numpy is None:
+def _untie_first(description: Description) -> Refusal:
+    return Refusal(
+        "extend",
+        "the config says tied, the files hold two different tables, and further tables are stored only as one of them",
+        description.tie.evidence,
+        ("`vocabsurgeon untie` first: it stores every table and declares them untied",),
+    )
+
+
+def _unwritable(grown: Grown) -> Refusal | None:
+    for table in grown.tables:
+        if table.role == "other" and table.info.dtype.numpy is not None:
+            continue
+        if not table.info.dtype.floating or table.info.dtype.is_scale or table.info.dtype.numpy is None:
             return Refusal(
                 "extend",
                 f"{table.key} is stored as {table.info.dtype.name}: rows of a quantized table cannot be added",
@@ -81,12 +103,11 @@ def _unwritable(description: Description) -> Refusal | None:
     return None
 
 
-def count_rows(description: Description, assigned: Assignment, multiple: int | None) -> RowCounts:
+def count_rows(before: int, assigned: Assignment, multiple: int | None) -> RowCounts:
     """rows = max(old rows, highest requested id + 1), then padding; and what each written row is for."""
     if multiple is not None and not 1 <= multiple <= MOST_PADDING:
         hint = f"give 1 to {MOST_PADDING}"
         raise UsageError(f"cannot pad to a multiple of {multiple}", where="--pad-to-multiple-of", hint=hint)
-    before = description.vocabulary.rows
     needed = max([before, *(token.id + 1 for token in assigned.tokens)])
     after = -(-needed // multiple) * multiple if multiple else needed
     own = {token.id for token in assigned.tokens if token.is_new}
@@ -100,17 +121,8 @@ MOST_PADDING = 1 << 16
 """Rows are padded to suit hardware, in tens to thousands; more is a slip of the keyboard that fills the disk."""
 
 
-def _tensor_edits(
-    description: Description, assigned: Assignment, request: ExtendRequest, counts: RowCounts
-) -> tuple[TensorEdit, ...]:
-    context = _context(description, request)
-    rows = _row_expressions(assigned, request, counts, context)
-    tables = [table for table in description.tables.stored if table.rows == counts.before]
-    return tuple(_table_edit(table, rows, context, counts) for table in tables) if rows else ()
-
-
-def _context(description: Description, request: ExtendRequest) -> RowContext:
-    source, rows = description.source, description.vocabulary.rows
+def _context(description: Description, grown: Grown, request: ExtendRequest) -> RowContext:
+    source, rows = description.source, grown.before
     ranges = source.tokenizer.ranges if source.tokenizer else ()
     with_ids = tuple((start, min(stop, rows)) for start, stop in ranges if start < rows) or ((0, rows),)
     return RowContext(with_ids, _initializer_range(source.config), request.seed)
@@ -140,23 +152,25 @@ def _row_expressions(
     }
 
 
-def _table_edit(table: Table, rows: Mapping[int, RowExpression], context: RowContext, counts: RowCounts) -> WriteRows:
-    vector = sum(size > 1 for size in table.info.shape) <= 1
-    written = {number: for_vector(row, context) if vector else row for number, row in rows.items()}
-    return WriteRows(table.key, table.axis, counts.after, tuple(sorted(written.items())))
-
-
-def _config_values(description: Description, assigned: Assignment, counts: RowCounts, action: Action) -> Values:
+def _config_values(
+    description: Description, grown: Grown, assigned: Assignment, counts: RowCounts, action: Action
+) -> Values:
     config = description.source.config
-    sizes = size_values(config, description.tables.family, counts.before, counts.after) if counts.changed else {}
+    sizes = (
+        size_values(config, description.tables.family, grown.size_keys, counts.before, counts.after)
+        if counts.changed
+        else {}
+    )
     flags = tie_flag_values(config, description.tables.family, False) if action is Action.GROW_AND_UNTIE_FLAGS else {}
-    return {**sizes, **flags, **role_config_values(config, assigned)}
+    values = {**sizes, **flags, **role_config_values(config, assigned)}
+    return {**scale_values(config), **values} if values or counts.changed else {}
 
 
 def _plan(
     description: Description,
     request: ExtendRequest,
     assigned: Assignment,
+    grown: Grown,
     counts: RowCounts,
     edits: tuple[TensorEdit, ...],
     values: Values,
@@ -164,7 +178,7 @@ def _plan(
     source = description.source
     written = tokenizer_edits(source, assigned, chat_template=request.chat_template)
     written = (*config_edit(source.config, values), *written)
-    omitted = stale_files(source) if edits else ()
+    omitted = stale_files(source, tensors_change=bool(edits)) if edits or written else ()
     return ExtendPlan(
         "extend",
         edits,
@@ -173,7 +187,9 @@ def _plan(
             *_table_promises(edits),
             UntouchedTensorsIdentical(edited=tuple(edit.key for edit in edits if isinstance(edit, WriteRows))),
             ConfigAsIntended(tuple(values.items())),
-            TieStateAsIntended(_state_after(description), counts.after, *named_keys(description)),
+            TieStateAsIntended(
+                _state_after(description), _rows_after(description, grown, counts), *named_keys(description)
+            ),
             TokenizerKept(assigned.tokens, assigned.baseline),
             FilesCarried(tuple(edit.name for edit in written), tuple(edit.name for edit in omitted)),
             IndexExact(),
@@ -181,7 +197,7 @@ def _plan(
         tokens=assigned.tokens,
         counts=counts,
         default_init=request.init,
-        notes=(*_notes(description, counts, edits, written), *assigned.notes),
+        notes=(*_notes(description, grown, counts, edits, written), *assigned.notes),
     )
 
 
@@ -197,8 +213,16 @@ def _state_after(description: Description) -> TieState:
     return TieState.UNTIED if state is TieState.CONFLICT else state
 
 
+def _rows_after(description: Description, grown: Grown, counts: RowCounts) -> int:
+    return counts.after if description.tables.main in grown.tables else description.vocabulary.rows
+
+
 def _notes(
-    description: Description, counts: RowCounts, edits: tuple[TensorEdit, ...], written: tuple[WriteFile, ...]
+    description: Description,
+    grown: Grown,
+    counts: RowCounts,
+    edits: tuple[TensorEdit, ...],
+    written: tuple[WriteFile, ...],
 ) -> tuple[str, ...]:
     notes = []
     if not edits and not written:
@@ -209,6 +233,9 @@ def _notes(
     if counts.filled:
         notes.append(f"{len(counts.filled)} ids that the tokenizer already had without a row got one")
     for table in description.tables.stored if edits else ():
-        if table.rows != counts.before:
+        if table not in grown.tables:
             notes.append(f"{table.key} has {table.rows} entries, not {counts.before}: it was left as it is")
+        elif table.beyond:
+            where = "moved behind the new rows" if table.beyond_moves else "kept their places"
+            notes.append(f"{table.key}: {table.beyond} rows beyond the vocabulary {where}")
     return tuple(notes)

@@ -47,10 +47,11 @@ NO_NORM: Mapping[str, None] = dict.fromkeys(("norm", "norm_percentile", "head_no
 
 def token_norms(folder: Checkpoint, tables: Tables, old_rows: int, ids: Sequence[int]) -> tuple[TokenNorm, ...]:
     """Norms of the rows `ids` of every main table stored in `folder`, among its first `old_rows` rows."""
-    measured = {
-        table.role: _measure(folder.rows(table.key), old_rows, ids) for table in (tables.input, tables.output) if table
-    }
-    first = measured.get("input") or measured["output"]
+    has_all = [table for table in (tables.input, tables.output) if table and table.rows > max(ids, default=0)]
+    measured = {table.role: _measure(folder.rows(table.key), min(old_rows, table.rows), ids) for table in has_all}
+    first = measured.get("input") or measured.get("output")
+    if first is None:  # the tokens are of the one vocabulary that is read by neither
+        return ()
     head = measured.get("output") if "input" in measured else None
     return tuple(
         TokenNorm(number, *first[place], *(head[place] if head else (None, None))) for place, number in enumerate(ids)

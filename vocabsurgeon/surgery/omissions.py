@@ -5,10 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from vocabsurgeon.checkpoint.edits import OmitFile
-from vocabsurgeon.checkpoint.shards import INDEX
 from vocabsurgeon.checkpoint.source import Checkpoint
 
 _WEIGHTS = "holds the old weights in another format"
+_CONVERTED = "is written as safetensors"
 _EXPORT = "is an export of the old weights"
 _TRAINING = "is training state that no longer fits the tables"
 _PATTERNS: tuple[tuple[str, str], ...] = (
@@ -40,12 +40,14 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 )
 
 
-def stale_files(source: Checkpoint) -> tuple[OmitFile, ...]:
-    """What to leave out when tensors of `source` change; the weights that are read are never among it."""
-    kept = {*source.shards.headers, INDEX}
-    return tuple(
-        OmitFile(name, reason) for name in source.files if name not in kept and (reason := _reason(name)) is not None
-    )
+def stale_files(source: Checkpoint, *, tensors_change: bool = True) -> tuple[OmitFile, ...]:
+    """What to leave out when `source` changes: what its tensors no longer fit, where those change, and weights in
+    torch's own format, which are always written as safetensors. Safetensors that are read are never among it.
+    """
+    read = source.shards.files
+    converted = tuple(OmitFile(name, _CONVERTED) for name in read if source.shards.pickled)
+    others = (name for name in source.files if name not in read) if tensors_change else ()
+    return (*converted, *(OmitFile(name, reason) for name in others if (reason := _reason(name)) is not None))
 
 
 def _reason(name: str) -> str | None:

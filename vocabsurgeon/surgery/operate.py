@@ -19,6 +19,7 @@ from vocabsurgeon.checkpoint.staging import StagedDirectory
 from vocabsurgeon.checkpoint.writer import write
 from vocabsurgeon.surgery.codec import encode
 from vocabsurgeon.surgery.plan import Plan
+from vocabsurgeon.surgery.promises import TieStateAsIntended
 from vocabsurgeon.surgery.prove import Proof, prove, unproved
 from vocabsurgeon.surgery.report import OperationReport
 from vocabsurgeon.vocabulary.describe import Description, describe
@@ -71,7 +72,7 @@ def operate(
 
 def linked_shards(source: Checkpoint, plan: Plan) -> frozenset[str]:
     """The weight files of the source that no edit touches: with `link` they are linked, not written."""
-    layouts = lay_out(source.shards, plan.tensor_edits, new_shard=True)
+    layouts = lay_out(source.shards, plan.tensor_edits, new_shard=True, convert=plan.changed)
     return frozenset(layout.copy_of for layout in layouts if layout.copy_of is not None)
 
 
@@ -87,8 +88,9 @@ def _summing(source: Checkpoint, linked: frozenset[str]) -> Iterator[Future[dict
 
 
 def named_keys(plan: Plan) -> dict[str, Any]:
-    """The keys that the user named, as the plan's own promise about the state keeps them."""
+    """What `describe` must be told of the result, as the plan's own promise about the state keeps it."""
     for promise in plan.promises:
-        if hasattr(promise, "input_key") and hasattr(promise, "output_key"):
-            return {"input_key": promise.input_key, "output_key": promise.output_key}
+        if isinstance(promise, TieStateAsIntended):
+            keys = {"input_key": promise.input_key, "output_key": promise.output_key}
+            return {**keys, "observed": promise.observed}
     return {}

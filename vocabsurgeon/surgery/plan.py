@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ class Refusal:
     evidence: tuple[str, ...] = ()
     ways_out: tuple[str, ...] = ()
     exit_code: int = 2
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the operation's JSON holds beside."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of a refused command."""
@@ -32,6 +35,7 @@ class Refusal:
             "reason": self.reason,
             "evidence": list(self.evidence),
             "ways_out": list(self.ways_out),
+            **self.details,
         }
 
 
@@ -45,6 +49,8 @@ class Plan:
     promises: tuple[Promise, ...]
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     """What the user should know about the request, a line each."""
+    details: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """What the operation's JSON holds beside, planned or carried out."""
 
     def __post_init__(self) -> None:
         if not self.promises:
@@ -72,6 +78,7 @@ class Plan:
                 "promises": [promise.name for promise in self.promises],
             },
             "notes": list(self.notes),
+            **self.details,
         }
 
 

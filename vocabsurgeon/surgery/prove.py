@@ -59,6 +59,13 @@ def prove(before: Checkpoint, folder: Path, promises: Iterable[Promise], progres
         after = Checkpoint.open(folder)
     except VocabsurgeonError as error:
         return Proof(tuple((promise, Verdict(False, (str(error),))) for promise in promises))
+    return prove_opened(before, after, promises, progress)
+
+
+def prove_opened(
+    before: Checkpoint, after: Checkpoint, promises: tuple[Promise, ...], progress: Progress = silent
+) -> Proof:
+    """As `prove`, where the result is open already."""
     verdicts = []
     for number, promise in enumerate(promises, 1):
         verdicts.append((promise, _checked(promise, before, after)))

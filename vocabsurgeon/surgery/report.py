@@ -39,6 +39,7 @@ class OperationReport:
             "before": {key: before[key] for key in ("tables", "tie", "vocabulary", "bytes")},
             "files_omitted": omitted(self.plan.file_edits),
             "notes": list(self.plan.notes),
+            **self.plan.details,
             **self._details(),
             **self.proof.to_dict(),
         }

@@ -25,6 +25,7 @@ def extend_request(
     chat_template: str | None = None,
     pad_to_multiple_of: int | None = None,
     seed: int = 0,
+    side: str | None = None,
 ) -> ExtendRequest:
     """The request that these options make together.
 
@@ -43,7 +44,7 @@ def extend_request(
     if seed < 0:
         raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
     return ExtendRequest(
-        tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote
+        tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote, side
     )
 
 

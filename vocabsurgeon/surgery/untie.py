@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vocabsurgeon.checkpoint.edits import CopyTensor, TensorEdit
 from vocabsurgeon.surgery.config_edits import tie_flag_values
-from vocabsurgeon.surgery.flags import no_change, refuse, retied
+from vocabsurgeon.surgery.flags import no_change, refuse, refuse_tied_along, retied
 from vocabsurgeon.surgery.operations import OPERATIONS, Action
 from vocabsurgeon.surgery.plan import Plan, Refusal
-from vocabsurgeon.surgery.promises import CopyIdentical
+from vocabsurgeon.surgery.promises import CopyIdentical, CopyScaled, Promise
+from vocabsurgeon.surgery.quantized import plain_head_notes, plain_head_values, refuse_quantized
 from vocabsurgeon.vocabulary.describe import Description
 from vocabsurgeon.vocabulary.tie_state import TieState
 
@@ -17,6 +20,8 @@ def plan_untie(description: Description) -> Plan | Refusal:
 
     Refused where the class shares the tables whatever the file says: an equal copy would be one parameter again.
     """
+    if refusal := refuse_quantized(description, "untie"):
+        return refusal
     state, family = description.tie.state, description.tables.family
     action = OPERATIONS[state, "untie"]
     if action is Action.NOTHING:
@@ -26,18 +31,51 @@ def plan_untie(description: Description) -> Plan | Refusal:
         return refuse(description, "untie")
     if family is not None and family.tie_forced and state is not TieState.CONFLICT:
         return _forced(description, family.model_type)
-    edits, promises = _copied(description) if action is Action.STORE_COPY else ((), ())
-    values = tie_flag_values(description.source.config, family, False)
-    wanted = TieState.UNTIED if state is TieState.CONFLICT else TieState.UNTIED_EQUAL
-    return retied(description, "untie", wanted, edits, values, promises)
+    if refusal := refuse_tied_along(description, "untie"):
+        return refusal
+    scaled = family is not None and family.scaled_if_tied and state is not TieState.HEADLESS
+    if scaled and description.tables.output is not None:
+        return _scaled_already(description)
+    edits, promises = _copied(description, description.tables.main.info.shape[-1] ** -0.5 if scaled else 1.0)
+    config, head = description.source.config, description.tables.output_name
+    plain = plain_head_values(config, head or "")
+    values = {**tie_flag_values(config, family, False), **plain}
+    plan = retied(description, "untie", _state_after(state, scaled), edits, values, promises)
+    return replace(plan, notes=(*plan.notes, *plain_head_notes(plain)))
 
 
-def _copied(description: Description) -> tuple[tuple[TensorEdit, ...], tuple[CopyIdentical, ...]]:
-    """A tied table is stored under either name; the copy gets the other."""
-    tables = description.tables
-    other = tables.output_name if tables.input else tables.input_name
-    assert other is not None
-    return (CopyTensor(other, tables.main.key),), (CopyIdentical(other, tables.main.key),)
+def _copied(description: Description, factor: float) -> tuple[tuple[TensorEdit, ...], tuple[Promise, ...]]:
+    """A copy for each key that tying left unstored: the head's, and those of tables and biases tied along with it.
+
+    The head's is multiplied by `factor`: what the class did to the head's input while the tables were tied.
+    """
+    tables, stored = description.tables, description.source.tensors
+    copies = dict(tables.sharing.untied_copies(stored))
+    if tables.output is None and tables.output_name is not None:  # a class that never ties has a head of its own too
+        copies.setdefault(tables.output_name, tables.main.key)
+    edits = [CopyTensor(*copy, factor if copy[0] == tables.output_name else 1.0) for copy in copies.items()]
+    return tuple(edits), tuple(_promise(edit) for edit in edits)
+
+
+def _promise(edit: CopyTensor) -> Promise:
+    if edit.factor == 1.0:
+        return CopyIdentical(edit.key, edit.source)
+    return CopyScaled(edit.key, edit.source, edit.factor)
+
+
+def _state_after(state: TieState, scaled: bool) -> TieState:
+    return TieState.UNTIED if scaled or state is TieState.CONFLICT else TieState.UNTIED_EQUAL
+
+
+def _scaled_already(description: Description) -> Refusal:
+    family = description.tables.family
+    assert family is not None
+    return Refusal(
+        "untie",
+        f"{family.model_type} scales what goes into the head where the flag says tied, and a head is stored already",
+        description.tie.evidence,
+        ("`vocabsurgeon tie` first, where the two tables are equal",),
+    )
 
 
 def _forced(description: Description, model_type: str) -> Refusal:

@@ -11,46 +11,34 @@ from vocabsurgeon.checkpoint.fingerprint import is_of
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.errors import ConfigError
+from vocabsurgeon.errors import ConfigError, UsageError
 from vocabsurgeon.surgery.codec import decode
+from vocabsurgeon.surgery.default_promises import default_promises
 from vocabsurgeon.surgery.differences import differences
-from vocabsurgeon.surgery.promises import (
-    PROMISES,
-    CopyIdentical,
-    DropLossless,
-    IndexExact,
-    OldRowsIdentical,
-    Promise,
-    TieStateAsIntended,
-    TokenizerKept,
-    UntouchedTensorsIdentical,
-)
-from vocabsurgeon.surgery.prove import Proof, prove
+from vocabsurgeon.surgery.flags import named_keys
+from vocabsurgeon.surgery.logits import LogitsParity, compare_logits
+from vocabsurgeon.surgery.promises import PROMISES, Promise
+from vocabsurgeon.surgery.prove import Proof, prove_opened
+from vocabsurgeon.surgery.renames import find_renames, with_names
 from vocabsurgeon.vocabulary.describe import Description, describe
-from vocabsurgeon.vocabulary.tables import Table
-from vocabsurgeon.vocabulary.tie_state import TieState
-
-EXPECTED: dict[str, tuple[TieState, ...]] = {
-    "tied": (TieState.TIED, TieState.TIED_DUPLICATE),
-    "untied": (TieState.UNTIED_EQUAL, TieState.UNTIED),
-}
-"""`--expect` → the states that count as that, the one that the operation leads to first."""
+from vocabsurgeon.vocabulary.families import Family
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What was promised, whether it holds, and every difference found."""
+    """What was promised, whether it holds, and every difference found. `parity` is None where it was not asked for."""
 
     before: Description
     after: Description
     proof: Proof
     promises_from: str
     changes: tuple[str, ...]
+    parity: LogitsParity | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether no promise is broken."""
-        return self.proof.passed is not False
+        """Whether no promise is broken and, where they were compared, the logits of old ids are the same."""
+        return self.proof.passed is not False and (self.parity is None or self.parity.passed is not False)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `verify`."""
@@ -62,37 +50,74 @@ class VerifyReport:
             "promises_from": self.promises_from,
             "passed": self.passed,
             "differences": list(self.changes),
+            "parity": None if self.parity is None else self.parity.to_dict(),
             **self.proof.to_dict(),
         }
 
 
 def verify(
-    before: Path | str, after: Path | str, expect: str | None = None, progress: Progress = silent
+    before: Path | str,
+    after: Path | str,
+    expect: str | None = None,
+    progress: Progress = silent,
+    *,
+    logits: bool = False,
+    input_key: str | None = None,
+    output_key: str | None = None,
+    trust_remote_code: bool = False,
 ) -> VerifyReport:
     """Prove AFTER against BEFORE.
 
     Promises come from AFTER's `vocabsurgeon.json` where that was made from BEFORE. Otherwise, and with `expect` (`tied`
-    or `untied`), the defaults hold: old ids, old rows and untouched tensors kept, the tie state kept or as expected.
-    Raises `CheckpointError` where either folder cannot be read, `ConfigError` where the record is not one of ours.
+    or `untied`), the defaults hold: old ids, old rows and untouched tensors kept, the tie state kept or as expected; a
+    tensor that only goes by another name is the same tensor then. `logits`: load both and compare what they say of old
+    ids. Raises `CheckpointError` where either folder cannot be read, `ConfigError` where the record is not one of ours,
+    `UsageError` for a key that neither stores.
     """
-    old, new = describe(Checkpoint.open(before)), describe(Checkpoint.open(after))
+    sources = Checkpoint.open(before), Checkpoint.open(after)
+    for key in (input_key, output_key):
+        if key is not None and not any(key in source.tensors for source in sources):
+            raise UsageError(f"no tensor {key} is stored in either", hint="name a stored tensor")
+    old, new = (_with_keys(source, input_key, output_key, trust_remote_code) for source in sources)
     recorded = None if expect else _recorded(old.source, new.source)
-    promises = recorded if recorded is not None else default_promises(old, new, expect)
-    proof = prove(old.source, new.source.root, promises, progress)
+    renamed = {} if recorded is not None else find_renames(old.source, new.source)
+    seen = _renamed(old, renamed)
+    promises = recorded if recorded is not None else default_promises(seen, new, expect)
+    proof = prove_opened(seen.source, new.source, promises, progress)
+    parity = compare_logits(old, new, trust_remote_code) if logits else None
     origin = f"{RECORD} of {after}" if recorded is not None else "the defaults"
-    return VerifyReport(old, new, proof, origin, differences(old, new))
+    changes = (*differences(seen, new, renamed), *_split_anew(proof))
+    return VerifyReport(old, new, proof, origin, changes, parity)
 
 
-def default_promises(before: Description, after: Description, expect: str | None = None) -> tuple[Promise, ...]:
-    """What holds of any honest change: nothing old is lost. Rows of ids that are new may be written."""
-    tables = before.tables.stored
-    return (
-        *(_rows_kept(table, before, after) for table in tables if table.key in after.source.tensors),
-        _untouched(before, after, expect),
-        *_expected(before, after, expect),
-        TokenizerKept(),
-        IndexExact(),
-    )
+def _with_keys(
+    source: Checkpoint,
+    input_key: str | None,
+    output_key: str | None,
+    trust_remote_code: bool = False,
+    observed: Family | None = None,
+) -> Description:
+    """The description with the given keys where they are stored: one side may lack a table that the other has."""
+    first, second = (key if key in source.tensors else None for key in (input_key, output_key))
+    return describe(source, input_key=first, output_key=second, trust_remote_code=trust_remote_code, observed=observed)
+
+
+def _renamed(described: Description, names: dict[str, str]) -> Description:
+    """The description under the names of the other side."""
+    if not names:
+        return described
+    first, second, observed = named_keys(described)
+    first, second = (None if key is None else names.get(key, key) for key in (first, second))
+    return _with_keys(with_names(described.source, names), first, second, observed=observed)
+
+
+def _split_anew(proof: Proof) -> tuple[str, ...]:
+    """Old text that gives other ids: the proof about the tokenizer has seen it."""
+    told = proof.evidence.get("tokenizer_kept", ())
+    return tuple(f"text split anew: {line.removeprefix(_OLD_TEXT)}" for line in told if line.startswith(_OLD_TEXT))
+
+
+_OLD_TEXT = "old-text: "
 
 
 def _recorded(before: Checkpoint, after: Checkpoint) -> tuple[Promise, ...] | None:
@@ -109,47 +134,3 @@ def _recorded(before: Checkpoint, after: Checkpoint) -> tuple[Promise, ...] | No
     if not is_of(made_from, before):
         return None
     return tuple(decode(entry, PROMISES, RECORD) for entry in entries)
-
-
-def _rows_kept(table: Table, before: Description, after: Description) -> OldRowsIdentical:
-    info = after.source.tensors[table.key]
-    rows = info.shape[table.axis] if len(info.shape) > table.axis else 0
-    return OldRowsIdentical(table.key, table.axis, rows, _new_ids(before, after))
-
-
-def _new_ids(before: Description, after: Description) -> tuple[int, ...]:
-    old, new = before.source.tokenizer, after.source.tokenizer
-    if old is None or new is None:
-        return ()
-    known = set(old.token_to_id.values())
-    return tuple(sorted(set(new.token_to_id.values()) - known))
-
-
-def _untouched(before: Description, after: Description, expect: str | None) -> UntouchedTensorsIdentical:
-    tables = {table.key for table in before.tables.stored}
-    new = set(after.source.tensors) - set(before.source.tensors)
-    gone = set(before.source.tensors) - set(after.source.tensors)
-    heads = {before.tables.output_name, before.tables.input_name}
-    return UntouchedTensorsIdentical(
-        edited=tuple(sorted(tables)),
-        added=tuple(sorted(new & heads)) if expect == "untied" else (),
-        dropped=tuple(sorted(gone & heads)) if expect == "tied" else (),
-    )
-
-
-def _expected(before: Description, after: Description, expect: str | None) -> tuple[Promise, ...]:
-    rows = after.vocabulary.rows
-    if expect is None:
-        return (TieStateAsIntended(before.tie.state, rows),)
-    state = after.tie.state if after.tie.state in EXPECTED[expect] else EXPECTED[expect][0]
-    promises: list[Promise] = [TieStateAsIntended(state, rows)]
-    names = (before.tables.input_name, before.tables.output_name)
-    for key, other in (names, names[::-1]):
-        if key is None or other is None:
-            continue
-        had, has = key in before.source.tensors, key in after.source.tensors
-        if expect == "tied" and had and not has:
-            promises.append(DropLossless(key, other))
-        if expect == "untied" and has and not had:
-            promises.append(CopyIdentical(key, other))
-    return tuple(promises)

@@ -20,10 +20,10 @@ class Accounting:
     tokenizer_sha256: str | None
 
 
-def account(rows: int, tokenizer: TokenizerFiles | None) -> Accounting:
-    """How `rows` rows and the tokenizer's ids fit together."""
+def account(rows: int, tokenizer: TokenizerFiles | None, beyond: int = 0) -> Accounting:
+    """How `rows` rows and the tokenizer's ids fit together; the ids of `beyond` rows behind them have a row too."""
     if tokenizer is None:
         return Accounting(rows, None, None, None, None, None, None)
     top = tokenizer.max_id
-    without = tuple(number for start, stop in tokenizer.ranges for number in range(max(start, rows), stop))
+    without = tuple(number for start, stop in tokenizer.ranges for number in range(max(start, rows + beyond), stop))
     return Accounting(rows, tokenizer.count, top, max(0, rows - top - 1), without, tokenizer.holes, tokenizer.sha256)

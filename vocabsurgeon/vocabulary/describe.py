@@ -7,8 +7,13 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.vocabulary.accounting import Accounting, account
+from vocabsurgeon.vocabulary.families import Family
+from vocabsurgeon.vocabulary.quantized import QuantizedTable, quantized_tables
+from vocabsurgeon.vocabulary.sharing import Groups
 from vocabsurgeon.vocabulary.tables import Tables, find_tables
 from vocabsurgeon.vocabulary.tie_state import Tie, TieState, tie_of
+
+_SHARED = (TieState.TIED, TieState.TIED_DUPLICATE)
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,16 @@ class Description:
     tie: Tie
     vocabulary: Accounting
     bytes: Bytes
+    quantized: tuple[QuantizedTable, ...] = ()
+    """The tables that are stored quantized: no operation touches those."""
+
+    @property
+    def sharing(self) -> Groups:
+        """The groups of keys, stored or not, that are one parameter after loading."""
+        state = self.tie.state
+        tied = self.source.config.flags().get((), True) if state is TieState.NO_HEAD else state in _SHARED
+        stored = self.source.tensors
+        return tuple(group for group in self.tables.sharing.groups(tied) if any(key in stored for key in group))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `inspect`, schema `vocabsurgeon.inspect/1`."""
@@ -39,6 +54,9 @@ class Description:
             "architecture": self.tables.architecture,
             "tables": [_table(table) for table in self.tables.stored],
             "tables_found_by": self.tables.decided_by,
+            "tables_evidence": list(self.tables.evidence),
+            "sharing": [list(group) for group in self.sharing],
+            "quantized": [table.to_dict() for table in self.quantized],
             "tie": tie_json(self.tie),
             "vocabulary": _vocabulary(self.vocabulary),
             "bytes": vars(self.bytes).copy(),
@@ -46,23 +64,35 @@ class Description:
 
 
 def describe(
-    source: Checkpoint, *, compare: bool = False, input_key: str | None = None, output_key: str | None = None
+    source: Checkpoint,
+    *,
+    compare: bool = False,
+    input_key: str | None = None,
+    output_key: str | None = None,
+    trust_remote_code: bool = False,
+    observed: Family | None = None,
 ) -> Description:
     """Find the tables, the tie state and the id/row accounting of `source`.
 
     Values are read only to compare two stored tables: until the first difference, or to the end with `compare`.
-    Raises `CheckpointError` where no table is found, `UsageError` for a key that is not stored.
+    Code that the checkpoint brings runs with `trust_remote_code` alone, and where no table of ours knows its type;
+    `observed` is what was seen of the same class before. Raises `CheckpointError` where no table is found,
+    `UsageError` for a key that is not stored.
     """
-    tables = find_tables(source, input_key, output_key)
-    tie = tie_of(source, tables, compare=compare)
-    vocabulary = account(tables.main.rows, source.tokenizer)
-    return Description(source, tables, tie, vocabulary, _bytes(source, tables, tie))
+    tables = find_tables(source, input_key, output_key, trust_remote_code, observed)
+    quantized = quantized_tables(source, tables)
+    pair = [table for table in quantized if table.role != "other"]
+    tie = tie_of(source, tables, compare=compare, quantized=pair)
+    vocabulary = account(tables.main.vocabulary, source.tokenizer, tables.fixed_beyond)
+    return Description(source, tables, tie, vocabulary, _bytes(source, tables, tie, bool(pair)), quantized)
 
 
-def _bytes(source: Checkpoint, tables: Tables, tie: Tie) -> Bytes:
-    both = tables.input is not None and tables.output is not None
+def _bytes(source: Checkpoint, tables: Tables, tie: Tie, quantized: bool) -> Bytes:
+    """Nothing is saved or added where a table is quantized: tying and untying are refused there."""
+    both = tables.partner is not None and tables.output is not None and not quantized
     saved = tables.output.info.nbytes if both and tables.output and tie.state is not TieState.ROW_MISMATCH else 0
-    added = tables.main.info.nbytes if tie.state in (TieState.TIED, TieState.HEADLESS) else 0
+    alone = tie.state in (TieState.TIED, TieState.HEADLESS) and not quantized
+    added = tables.main.info.nbytes if alone else 0
     stored = sum(table.info.nbytes for table in tables.stored)
     return Bytes(source.shards.total_size, stored, saved, added)
 
@@ -90,6 +120,7 @@ def tie_json(tie: Tie) -> dict[str, Any]:
         "max_abs_diff": 0.0 if tie.values_equal else apart.max_abs_diff if apart else None,
         "mean_cosine": apart.mean_cosine if apart else None,
         "equal_rows": apart.equal_rows if apart else None,
+        "comparison": tie.comparison.to_dict() if tie.comparison else None,
         "duplicate_bytes": tie.duplicate_bytes,
         "evidence": list(tie.evidence),
     }

@@ -51,6 +51,8 @@ class Family:
     """Keys of one parameter whatever the config says."""
     shared_if_tied: tuple[tuple[str, ...], ...]
     """Keys of one parameter where the tables are tied; the plain pair of input and output is left out."""
+    apart_if_false: str
+    """The root's config value that, where false, leaves the encoder's table and the common one out of every group."""
     tie_level: str
     """Which config level the class obeys: `root`, `text`, `either`, `both`, `root-else-text` (text where the root is
     silent), `always`, `never`; empty without a head."""
@@ -65,6 +67,14 @@ class Family:
     """Names of the config values that hold the vocabulary's size."""
     rows_beyond: tuple[int, int]
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
+    beyond_moves: bool
+    """Whether the model counts those from the size on, so that they move when it grows."""
+    no_tokens: str
+    """Why the tables have no meaning as a vocabulary of tokens; empty where they have."""
+    tied_along: str
+    """What else the tie flag shares, far from the tables; empty for nearly all."""
+    scaled_if_tied: bool
+    """Whether what goes into the head is multiplied by width ** -0.5 where the tables are tied, and only there."""
     base_model_prefix: str
     source: str
     """Where the facts come from: the transformers version and the class."""
@@ -109,7 +119,8 @@ def family_for(model_type: str, architecture: str | None, text_type: str | None 
     headed = architecture is None or _HEADS.search(architecture)
     likely = [row for row in rows if ("output" in row) == bool(headed)]
     chosen = next(iter((*exact, *likely, *rows)), None)
-    return None if chosen is None else _family(chosen, architecture or chosen["classes"][0])
+    version = f"transformers {_table()['transformers']}"
+    return None if chosen is None else family_from_row(chosen, architecture or chosen["classes"][0], version)
 
 
 def known_input_keys() -> tuple[str, ...]:
@@ -150,7 +161,8 @@ def _known(role: str) -> tuple[str, ...]:
     return tuple(key for key, _ in counts.most_common())
 
 
-def _family(row: Mapping[str, Any], architecture: str) -> Family:
+def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> Family:
+    """The facts of a row of families.json, or of one observed just now; `version` is the library's that showed them."""
     observed = architecture if architecture in row["classes"] else row["classes"][0]
     model_type = row["type"].partition("+")[0]
     usual = model_type.replace("-", "_")
@@ -164,6 +176,7 @@ def _family(row: Mapping[str, Any], architecture: str) -> Family:
         also={key: tuple(names) for key, names in row.get("also", {}).items()},
         shared=_groups(row.get("shared", ())),
         shared_if_tied=_groups(row.get("shared_if_tied", ())),
+        apart_if_false=row.get("apart_if_false", ""),
         tie_level=row.get("tie", ""),
         nested=tuple(row.get("text", ())),
         root_default=row.get("root_default", False),
@@ -171,8 +184,12 @@ def _family(row: Mapping[str, Any], architecture: str) -> Family:
         flag_keys=(*row.get("flags", ()), "tie_word_embeddings"),
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
+        beyond_moves=row.get("beyond_moves", False),
+        no_tokens=row.get("no_tokens", ""),
+        tied_along=row.get("tied_along", ""),
+        scaled_if_tied=row.get("scaled_if_tied", False),
         base_model_prefix=row.get("prefix", ""),
-        source=f"transformers {_table()['transformers']}: {row.get('source', f'{usual}.modeling_{usual}')}.{observed}",
+        source=f"{version}: {row.get('source', f'{usual}.modeling_{usual}')}.{observed}",
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from vocabsurgeon.checkpoint.config import CONFIG, dotted
 from vocabsurgeon.vocabulary.describe import Description, tie_json
+from vocabsurgeon.vocabulary.readers import readings_of
 from vocabsurgeon.vocabulary.tie_state import TieState
 
 Severity = Literal["error", "warning", "note"]
@@ -85,7 +86,19 @@ _BY_STATE: dict[TieState, Finding] = {
 def _state(description: Description) -> Iterator[Finding]:
     finding = _BY_STATE.get(description.tie.state)
     if finding:
-        yield finding
+        model_type = description.source.config.model_type
+        readings = () if description.quantized else readings_of(description.tie.state, model_type)
+        yield replace(finding, message="; ".join((finding.message, *map(str, readings))))
+
+
+def _quantized(description: Description) -> Iterator[Finding]:
+    for table in description.quantized:
+        yield Finding(
+            "note",
+            f"{table.key}: the {table.role} table is stored quantized ({table.scheme}), so its values were not "
+            "compared; extend, tie and untie refuse it",
+            "work on the checkpoint it was quantized from",
+        )
 
 
 def _sizes(description: Description) -> Iterator[Finding]:
@@ -151,6 +164,7 @@ def _tokenizer(description: Description) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Description], Iterator[Finding]], ...] = (
     _state,
+    _quantized,
     _sizes,
     _ids_without_row,
     _holes,

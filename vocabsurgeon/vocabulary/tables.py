@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from vocabsurgeon.checkpoint.header import TensorInfo
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError, UsageError
+from vocabsurgeon.vocabulary import meta_device
+from vocabsurgeon.vocabulary.beyond import Beyond, rows_beyond
+from vocabsurgeon.vocabulary.by_name import DECIDED_BY as SHAPES_AND_NAMES
+from vocabsurgeon.vocabulary.by_name import ByName, tables_by_name
+from vocabsurgeon.vocabulary.composed import composed_family
 from vocabsurgeon.vocabulary.families import Family, VocabTensor, family_for, known_input_keys, known_output_keys
+from vocabsurgeon.vocabulary.quantized import quantized_table
+from vocabsurgeon.vocabulary.sharing import Sharing, sharing_of
 
 
 @dataclass(frozen=True)
@@ -21,11 +29,20 @@ class Table:
     key: str
     info: TensorInfo
     axis: int = 0
+    beyond: int = 0
+    """Rows at its end that are no vocabulary (image tokens, prompt vectors, durations)."""
+    beyond_moves: bool = False
+    """Whether the model finds those behind the vocabulary's size, so that they move when it grows."""
 
     @property
     def rows(self) -> int:
         """Its length along the vocabulary axis."""
         return self.info.shape[self.axis]
+
+    @property
+    def vocabulary(self) -> int:
+        """Its rows that the vocabulary's size counts."""
+        return self.rows - self.beyond
 
 
 @dataclass(frozen=True)
@@ -35,7 +52,7 @@ class Tables:
     architecture: str | None
     family: Family | None
     decided_by: str
-    """`families table`, `known names`, or `--input-key/--output-key`."""
+    """`families table`, `transformers on the meta device`, `shapes and names`, or `--input-key/--output-key`."""
     has_head: bool
     input: Table | None
     output: Table | None
@@ -44,11 +61,30 @@ class Tables:
     output_name: str | None
     """The key the LM head has or would have; None where the architecture has none."""
     others: tuple[Table, ...]
+    sharing: Sharing
+    evidence: tuple[str, ...] = ()
+    """What the fallbacks saw, where the families table does not hold the type."""
+
+    @property
+    def partner(self) -> Table | None:
+        """The stored table that the LM head is one parameter with where they are tied: the input embedding, but for
+        models that read with one table and write with another (two vocabularies, a decoder's own table).
+        """
+        group = self.sharing.with_head(self.output.key if self.output else self.output_name)
+        tables = [table for table in (self.input, *self.others) if table and table.key in group]
+        if self.output is not None:
+            tables = [table for table in tables if table.vocabulary == self.output.vocabulary] or tables
+        return next(iter(tables), self.input)
 
     @property
     def stored(self) -> tuple[Table, ...]:
         """Every table there is: input, output, then the rest."""
         return tuple(table for table in (self.input, self.output, *self.others) if table)
+
+    @property
+    def fixed_beyond(self) -> int:
+        """Rows behind the vocabulary of the input embedding that ids of fixed numbers use (image tokens)."""
+        return self.input.beyond if self.input and not self.input.beyond_moves else 0
 
     @property
     def main(self) -> Table:
@@ -58,12 +94,21 @@ class Tables:
         return table
 
 
-def find_tables(source: Checkpoint, input_key: str | None = None, output_key: str | None = None) -> Tables:
+def find_tables(
+    source: Checkpoint,
+    input_key: str | None = None,
+    output_key: str | None = None,
+    trust_remote_code: bool = False,
+    observed: Family | None = None,
+) -> Tables:
     """The vocabulary tables of `source`.
 
-    The families table decides; for a type it does not hold, the names known from all other types; `input_key` and
-    `output_key` overrule both. Raises `UsageError` for a given key that is not stored, `CheckpointError` where no
-    table is found or a table is not two-dimensional.
+    The families table decides; for a type it does not hold, transformers' own class on the meta device (seconds; with
+    `trust_remote_code` the class that the checkpoint brings), then shapes and names; `input_key` and `output_key`
+    overrule all. `observed` is what the meta device showed of the same class before.
+
+    Raises `UsageError` for a given key that is not stored, `CheckpointError` where no table is found, where more than
+    one could be it, or a table is not two-dimensional.
     """
     for key in (input_key, output_key):
         if key is not None and key not in source.tensors:
@@ -72,47 +117,126 @@ def find_tables(source: Checkpoint, input_key: str | None = None, output_key: st
                 where=source.root,
                 hint="`--input-key` and `--output-key` name stored tensors",
             )
-    model_type, architecture = source.config.model_type, source.config.architecture
-    family = _family(source, model_type, architecture)
+    architecture = source.config.architecture
+    family, decided, told = _class_facts(source, input_key, trust_remote_code, observed)
+    names = ByName(None, None, ()) if family else tables_by_name(source, input_key, output_key)
     prefix = family.base_model_prefix if family else ""
-    inputs = [input_key] if input_key else [family.input_key] if family else list(known_input_keys())
-    outputs = [output_key] if output_key else _outputs(family, architecture)
+    inputs = [input_key] if input_key else [family.input_key] if family else [*filter(None, [names.input])]
+    inputs = inputs or list(known_input_keys())
+    outputs = [output_key] if output_key else _outputs(family, architecture, names.output)
     also = family.also if family else {}
-    found_input = _first(source, inputs, prefix, also) or _first(source, known_input_keys(), prefix)
     found_output = _first(source, outputs, "", also) if outputs else None
+    found_input = (
+        _first(source, inputs, prefix, also)
+        or _first(source, _of_one_parameter(family), prefix)
+        or _first(source, known_input_keys(), prefix)
+    )
+    if found_input == found_output and input_key is None:  # some heads bear a name that elsewhere is an input table's
+        found_input = None
     if found_input is None and found_output is None:
+        _refuse_packed(source, inputs)
         raise CheckpointError(
-            f"no vocabulary table found (model_type {model_type!r}, architecture {architecture!r})",
+            f"no vocabulary table found (model_type {source.config.model_type!r}, architecture {architecture!r})"
+            + "".join(f"; {line}" for line in told),
             where=source.root,
             hint="name it with --input-key and --output-key",
         )
-    decided = "--input-key/--output-key" if input_key or output_key else "families table" if family else "known names"
+    input_name, output_name = found_input or inputs[0], found_output or (outputs[0] if outputs else None)
+    named = bool(input_key or output_key)
+    beyond = rows_beyond(family, source.config, _rows(source, found_input), _rows(source, found_output))
+    bare = family is not None and found_input is not None and found_input in _bare(family.input_key, prefix)
     return Tables(
         architecture,
         family,
-        decided,
+        "--input-key/--output-key" if named else decided,
         bool(outputs),
-        _table(source, "input", found_input),
-        _table(source, "output", found_output),
-        found_input or inputs[0],
-        found_output or (outputs[0] if outputs else None),
-        _others(source, family, prefix),
+        _table(source, "input", found_input, beyond),
+        _table(source, "output", found_output, beyond),
+        input_name,
+        output_name,
+        _others(source, family, prefix, beyond, {found_input, found_output}),
+        sharing_of(
+            family,
+            _speller(source, prefix, also, bare),
+            input_name,
+            output_name,
+            named=named,
+            apart=family is not None and source.config.data.get(family.apart_if_false) is False,
+        ),
+        (*told, *names.evidence),
     )
+
+
+def _class_facts(
+    source: Checkpoint, input_key: str | None, trust_remote_code: bool, observed: Family | None
+) -> tuple[Family | None, str, tuple[str, ...]]:
+    """The facts of the class, who knows them, and what was seen on the way."""
+    if observed is not None:
+        return observed, meta_device.DECIDED_BY, ()
+    family = _family(source, source.config.model_type, source.config.architecture)
+    if family is not None:
+        return family, "families table", ()
+    if input_key:
+        return None, SHAPES_AND_NAMES, ()
+    seen = meta_device.observe(source, trust_remote_code=trust_remote_code)
+    return seen.family, meta_device.DECIDED_BY if seen.family else SHAPES_AND_NAMES, seen.evidence
+
+
+def _of_one_parameter(family: Family | None) -> tuple[str, ...]:
+    """The other names under which a tied input embedding may be stored: those of its group but the head's."""
+    groups = (*family.shared, *family.shared_if_tied) if family else ()
+    return tuple(
+        key for group in groups if family and family.input_key in group for key in group if key != family.output_key
+    )
+
+
+def _rows(source: Checkpoint, key: str | None) -> int | None:
+    return source.tensors[key].rows if key is not None else None
+
+
+def _bare(key: str, prefix: str) -> tuple[str, ...]:
+    return (key.removeprefix(prefix + "."),) if prefix and key.startswith(prefix + ".") else ()
+
+
+def _speller(source: Checkpoint, prefix: str, also: Mapping[str, tuple[str, ...]], bare: bool) -> Callable[[str], str]:
+    """A key of the families table in the spelling that is stored, or would be: without the prefix where all are."""
+
+    def spelled(key: str) -> str:
+        return _first(source, [key], prefix, also) or (next(iter(_bare(key, prefix)), key) if bare else key)
+
+    return spelled
+
+
+def _refuse_packed(source: Checkpoint, inputs: Iterable[str]) -> None:
+    """Some formats store an embedding under other names alone: then it is there, but cannot be read."""
+    packed = next((table for key in inputs if (table := quantized_table(source, "input", key))), None)
+    if packed:
+        raise CheckpointError(
+            f"the input table is stored quantized ({packed.scheme}): {'; '.join(packed.evidence)}",
+            where=packed.key,
+            hint="work on the checkpoint it was quantized from",
+        )
 
 
 def _family(source: Checkpoint, model_type: str | None, architecture: str | None) -> Family | None:
     """The row of the class; where that has no head but the files hold one, the files decide: a class with a head."""
     if not model_type:
         return None
-    family, headed = family_for(model_type, architecture), family_for(model_type, None)
+    if composed := composed_family(source.config):
+        return composed
+    text = source.config.levels.get(("text_config",), {}).get("model_type")
+    inner = text if isinstance(text, str) else None
+    family, headed = family_for(model_type, architecture, inner), family_for(model_type, None, inner)
     if family and headed and family.output_key is None and headed.output_key is not None:
         return headed if _first(source, [headed.output_key], "", headed.also) else family
     return family
 
 
-def _outputs(family: Family | None, architecture: str | None) -> list[str]:
+def _outputs(family: Family | None, architecture: str | None, seen: str | None) -> list[str]:
     if family is not None:
         return [family.output_key] if family.output_key else []
+    if seen is not None:
+        return [seen]
     if architecture is not None and architecture.endswith("Model"):
         return []
     return list(known_output_keys())
@@ -138,24 +262,37 @@ def _spellings(key: str, prefix: str) -> Iterator[str]:
         yield f"{prefix}.{key}"
 
 
-def _table(source: Checkpoint, role: str, key: str | None) -> Table | None:
+def _table(source: Checkpoint, role: str, key: str | None, beyond: Beyond) -> Table | None:
     if key is None:
         return None
     info = source.tensors[key]
     if len(info.shape) != 2 or 0 in info.shape:
         raise CheckpointError(f"is the {role} table but has shape {list(info.shape)}, not [rows, width]", where=key)
-    return Table(role, key, info)
+    return Table(role, key, info, 0, beyond.input if role == "input" else beyond.output, beyond.moves)
 
 
-def _others(source: Checkpoint, family: Family | None, prefix: str) -> tuple[Table, ...]:
-    if family is None:
-        return ()
-    return tuple(
-        Table(role, key, source.tensors[key], tensor.axis)
-        for role, tensors in _by_role(family).items()
-        for tensor in tensors
-        if (key := _first(source, [tensor.key], prefix, family.also)) is not None
-    )
+def _others(
+    source: Checkpoint, family: Family | None, prefix: str, beyond: Beyond, found: Collection[str | None]
+) -> tuple[Table, ...]:
+    """The class's other tables that are stored, each once; a bias has the head's rows beyond the vocabulary."""
+    tables: dict[str, Table] = {}
+    for role, tensors in _by_role(family).items() if family else ():
+        for tensor in tensors:
+            for key in _stored_as(source, tensor.key, prefix, family.also if family else {}):
+                if key not in found:
+                    over = beyond.output if role == "output_bias" else 0
+                    tables.setdefault(key, Table(role, key, source.tensors[key], tensor.axis, over, beyond.moves))
+    return tuple(tables.values())
+
+
+def _stored_as(source: Checkpoint, key: str, prefix: str, also: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """The stored keys that `key` stands for: one under its spellings, or with `*` one for each layer."""
+    if "*" not in key:
+        spelling = _first(source, [key], prefix, also)
+        yield from () if spelling is None else (spelling,)
+        return
+    patterns = [re.escape(spelling).replace(r"\*", r"\d+") for spelling in _spellings(key, prefix)]
+    yield from (stored for stored in source.tensors if any(re.fullmatch(pattern, stored) for pattern in patterns))
 
 
 def _by_role(family: Family) -> Mapping[str, tuple[VocabTensor, ...]]:

@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vocabsurgeon.checkpoint.compare import Distance, distance, tables_equal
+from vocabsurgeon.checkpoint.compare import tables_equal
 from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Path, dotted, level_name
+from vocabsurgeon.checkpoint.distance import Distance, distance
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.vocabulary.comparison import Comparison, compared
 from vocabsurgeon.vocabulary.families import Family
+from vocabsurgeon.vocabulary.quantized import QuantizedTable
+from vocabsurgeon.vocabulary.readers import readings_of
 from vocabsurgeon.vocabulary.tables import Tables
 
 
@@ -52,9 +56,14 @@ class Tie:
     declared: bool | None
     effective: str | None
     values_equal: bool | None
-    distance: Distance | None
+    comparison: Comparison | None
     duplicate_bytes: int
     evidence: tuple[str, ...]
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far apart two different stored tables are."""
+        return self.comparison.distance if self.comparison else None
 
 
 @dataclass(frozen=True)
@@ -66,21 +75,25 @@ class Declared:
     evidence: tuple[str, ...]
 
 
-def tie_of(source: Checkpoint, tables: Tables, *, compare: bool = False) -> Tie:
+def tie_of(
+    source: Checkpoint, tables: Tables, *, compare: bool = False, quantized: Sequence[QuantizedTable] = ()
+) -> Tie:
     """The tie state of `source`.
 
-    Two stored tables are read until their first difference; with `compare`, to the end, for the distance.
+    Two stored tables are read until their first difference; with `compare`, to the end, for the distance. A
+    `quantized` table counts as stored, and is not compared.
     """
     declared = declared_tie(source, tables.family)
     if not tables.has_head:
         none = (f"{tables.architecture or 'the architecture'} has no LM head",)
         return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, none)
-    equal = _equal(source, tables)
+    equal = None if quantized else _equal(source, tables)
     apart = _apart(source, tables) if compare and equal is False else None
     tied = _counts_as_tied(declared.value, tables, equal)
-    state = _state(tables, tied, equal)
+    state = _state_of_quantized(tables, tied, quantized) if quantized else _state(tables, tied, equal)
     duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
-    evidence = (*declared.evidence, *_stored(tables), *_measured(state, equal, apart))
+    readings = () if quantized else map(str, readings_of(state, source.config.model_type))
+    evidence = (*declared.evidence, *_stored(tables, quantized), *_measured(state, equal, apart), *readings)
     return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, evidence)
 
 
@@ -138,45 +151,57 @@ def _counts_as_tied(declared: bool, tables: Tables, equal: bool | None) -> bool:
 
 
 def _state(tables: Tables, declared: bool, equal: bool | None) -> TieState:
-    if tables.input and tables.output:
-        if tables.input.info.shape[0] != tables.output.info.shape[0]:
+    if tables.partner and tables.output:
+        if tables.partner.vocabulary != tables.output.vocabulary:
             return TieState.ROW_MISMATCH
         if equal:
             return TieState.TIED_DUPLICATE if declared else TieState.UNTIED_EQUAL
         return TieState.CONFLICT if declared else TieState.UNTIED
     if declared:
         return TieState.TIED
-    return TieState.HEADLESS if tables.input else TieState.INPUT_MISSING
+    return TieState.HEADLESS if tables.partner else TieState.INPUT_MISSING
+
+
+def _state_of_quantized(tables: Tables, declared: bool, quantized: Sequence[QuantizedTable]) -> TieState:
+    """The state by what is stored, plain or quantized: two stored tables of which one is quantized are two tables."""
+    roles = {table.role for table in quantized} | {table.role for table in (tables.input, tables.output) if table}
+    if {"input", "output"} <= roles:
+        return TieState.CONFLICT if declared else TieState.UNTIED
+    if declared:
+        return TieState.TIED
+    return TieState.HEADLESS if "input" in roles else TieState.INPUT_MISSING
 
 
 def _equal(source: Checkpoint, tables: Tables) -> bool | None:
-    if tables.input is None or tables.output is None:
+    if tables.partner is None or tables.output is None:
         return None
-    return tables_equal(source.rows(tables.input.key), source.rows(tables.output.key))
+    return tables_equal(source.rows(tables.partner.key), source.rows(tables.output.key))
 
 
-def _apart(source: Checkpoint, tables: Tables) -> Distance | None:
-    if tables.input is None or tables.output is None:
+def _apart(source: Checkpoint, tables: Tables) -> Comparison | None:
+    if tables.partner is None or tables.output is None:
         return None
-    if tables.input.info.shape != tables.output.info.shape:
+    if tables.partner.info.shape != tables.output.info.shape:
         return None
-    return distance(source.rows(tables.input.key), source.rows(tables.output.key))
+    return compared(distance(source.rows(tables.partner.key), source.rows(tables.output.key)), source.tokenizer)
 
 
-def _stored(tables: Tables) -> Sequence[str]:
+def _stored(tables: Tables, quantized: Sequence[QuantizedTable]) -> Sequence[str]:
     found = [(table.role, table) for table in (tables.input, tables.output) if table]
     lines = [
         f"{table.info.file}: {table.key} {list(table.info.shape)} {table.info.dtype.name} is the {role} table"
         for role, table in found
     ]
-    if tables.input is None:
+    packed = {table.role for table in quantized}
+    lines += [f"{table.key}: the {table.role} table is stored quantized ({table.scheme})" for table in quantized]
+    if tables.input is None and "input" not in packed:
         lines.append("no input embedding is stored under any known name")
-    if tables.output is None:
+    if tables.output is None and "output" not in packed:
         lines.append("no LM head is stored under any known name")
     return lines
 
 
-def _measured(state: TieState, equal: bool | None, apart: Distance | None) -> Sequence[str]:
+def _measured(state: TieState, equal: bool | None, apart: Comparison | None) -> Sequence[str]:
     if equal is None:
         return ()
     if state is TieState.ROW_MISMATCH:
@@ -185,7 +210,4 @@ def _measured(state: TieState, equal: bool | None, apart: Distance | None) -> Se
         return ("the two tables are equal bit for bit",)
     if apart is None:
         return ("the two tables differ (how far apart: not measured, see --compare)",)
-    return (
-        f"the two tables differ: max abs difference {apart.max_abs_diff:.6g}, mean cosine {apart.mean_cosine:.6f}, "
-        f"{apart.equal_rows} of {apart.rows} rows equal",
-    )
+    return apart.lines()

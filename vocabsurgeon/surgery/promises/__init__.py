@@ -2,6 +2,8 @@
 
 from vocabsurgeon.surgery.promises.base import Promise, Verdict
 from vocabsurgeon.surgery.promises.files import FilesCarried, IndexExact
+from vocabsurgeon.surgery.promises.merged import KeptIdentical, MeanAsPlanned, ValuesAsPlanned
+from vocabsurgeon.surgery.promises.scaled import CopyScaled
 from vocabsurgeon.surgery.promises.states import ConfigAsIntended, TieStateAsIntended
 from vocabsurgeon.surgery.promises.tensors import (
     CopyIdentical,
@@ -19,7 +21,11 @@ PROMISES: dict[str, type[Promise]] = {
         NewRowsAsPlanned,
         UntouchedTensorsIdentical,
         CopyIdentical,
+        CopyScaled,
         DropLossless,
+        KeptIdentical,
+        MeanAsPlanned,
+        ValuesAsPlanned,
         ConfigAsIntended,
         TieStateAsIntended,
         TokenizerKept,
@@ -33,14 +39,18 @@ __all__ = [
     "PROMISES",
     "ConfigAsIntended",
     "CopyIdentical",
+    "CopyScaled",
     "DropLossless",
     "FilesCarried",
     "IndexExact",
+    "KeptIdentical",
+    "MeanAsPlanned",
     "NewRowsAsPlanned",
     "OldRowsIdentical",
     "Promise",
     "TieStateAsIntended",
     "TokenizerKept",
     "UntouchedTensorsIdentical",
+    "ValuesAsPlanned",
     "Verdict",
 ]

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from vocabsurgeon.checkpoint.compare import files_equal
 from vocabsurgeon.checkpoint.record import RECORD
-from vocabsurgeon.checkpoint.shards import INDEX
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.promises.base import Promise, Verdict, verdict
 
@@ -22,8 +21,8 @@ class FilesCarried(Promise):
 
     def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
         """Compares every carried file as bytes."""
-        weights = {*after.shards.headers, RECORD} | ({INDEX} if after.shards.index else set())
-        carried = set(before.files) - {*before.shards.headers, INDEX, RECORD} - set(self.written) - set(self.omitted)
+        weights = {*after.shards.files, RECORD}
+        carried = set(before.files) - {*before.shards.files, RECORD} - set(self.written) - set(self.omitted)
         problems = [f"{name} is missing" for name in sorted((carried | set(self.written)) - set(after.files))]
         allowed = carried | weights | set(self.written)
         problems += [f"{name} was not to be there" for name in sorted(set(after.files) - allowed)]

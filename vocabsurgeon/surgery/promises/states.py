@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from vocabsurgeon.checkpoint.config import Config
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.surgery.codec import TRANSIENT
 from vocabsurgeon.surgery.promises.base import Promise, Verdict, verdict
 from vocabsurgeon.vocabulary.describe import describe
+from vocabsurgeon.vocabulary.families import Family
 from vocabsurgeon.vocabulary.tie_state import TieState
 
 
@@ -41,11 +43,13 @@ class TieStateAsIntended(Promise):
     rows: int
     input_key: str | None = None
     output_key: str | None = None
+    observed: Family | None = field(default=None, metadata=TRANSIENT)
+    """What the meta device showed of the class. Not recorded: a record must not say what to believe."""
 
     def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
         """Describes the result from its files alone."""
         input_key, output_key = (key if key in after.tensors else None for key in (self.input_key, self.output_key))
-        found = describe(after, input_key=input_key, output_key=output_key)
+        found = describe(after, input_key=input_key, output_key=output_key, observed=self.observed)
         problems = []
         if found.tie.state is not self.state:
             problems.append(f"the state is {found.tie.state}, not {self.state}: {'; '.join(found.tie.evidence)}")

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vocabsurgeon.checkpoint.compare import bytes_equal, tables_equal
+from vocabsurgeon.checkpoint.compare import rows_equal, tables_equal
 from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, Normal, Zeros
 from vocabsurgeon.checkpoint.evaluate import RowEvaluator
 from vocabsurgeon.checkpoint.header import TensorInfo
@@ -45,7 +45,7 @@ class OldRowsIdentical(Promise):
         problems = [
             f"{self.key}: a row from {start} to {stop - 1} changed"
             for start, stop in self._kept(old.shape[0])
-            if not _rows_equal(before, old, after, new, start, stop)
+            if not rows_equal(before.rows(self.key), after.rows(self.key), start, stop)
         ]
         return verdict(problems, f"{self.key}: {old.shape[0] - self._rewritten(old)} old rows are identical")
 
@@ -162,18 +162,5 @@ def _can_be_evaluated(expression: MeanOf | CopyOf | Normal | Zeros, table: Table
 def _changed(before: Checkpoint, after: Checkpoint, keys: Sequence[str]) -> list[str]:
     """Those of the tensors that differ. Two threads: reading needs no interpreter."""
     with ThreadPoolExecutor(2) as pool:
-        same = pool.map(lambda key: _tensors_equal(before, after, key), keys)
+        same = pool.map(lambda key: tables_equal(before.rows(key), after.rows(key)), keys)
         return [key for key, equal in zip(keys, same, strict=True) if not equal]
-
-
-def _tensors_equal(before: Checkpoint, after: Checkpoint, key: str) -> bool:
-    old, new = before.tensors[key], after.tensors[key]
-    if (old.dtype, old.shape) != (new.dtype, new.shape):
-        return False
-    return bytes_equal(before.path(old.file), old.start, after.path(new.file), new.start, old.nbytes)
-
-
-def _rows_equal(before: Checkpoint, old: TensorInfo, after: Checkpoint, new: TensorInfo, start: int, stop: int) -> bool:
-    row_bytes = old.nbytes // old.shape[0]
-    offset, count = start * row_bytes, (stop - start) * row_bytes
-    return bytes_equal(before.path(old.file), old.start + offset, after.path(new.file), new.start + offset, count)
