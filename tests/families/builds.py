@@ -80,7 +80,7 @@ def build(model_type: str, cls: type[PreTrainedModel], stated: Json) -> PreTrain
     """`cls` on the meta device: names and shapes, no memory."""
     import torch
 
-    with torch.device("meta"), _quiet(), _timm_towers_empty():
+    with torch.device("meta"), _quiet(), timm_towers_empty():
         return cls(config_of(model_type, stated))
 
 
@@ -133,7 +133,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _timm_towers_empty() -> Iterator[None]:
+def timm_towers_empty() -> Iterator[None]:
     """Vision towers of the timm library have no vocabulary: an empty module stands for one, timm installed or not."""
     from transformers import PreTrainedModel
     from transformers.models.timm_wrapper.modeling_timm_wrapper import TimmWrapperModel

@@ -61,7 +61,6 @@ OWN: dict[str, dict[str, Any]] = {
     "hunyuan_vl_text": {"head_dim": 8},
     "mamba2": {"hidden_size": 32, "expand": 2, "num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 16},
     "ministral": {"head_dim": 8},
-    "moonshine_streaming": {},
     "nemotron": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
     "perceiver": {"num_latents": 8, "d_latents": 32, "num_self_attends_per_block": 2, "num_cross_attention_heads": 4},
     "qwen2_5_omni_thinker": _mrope(1, 1, 2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,8 @@ class Source:
     shares: bool | None
     """Whether input embedding and head are one storage; None without a head."""
     output_key: str | None
+    tensors: Mapping[str, Any]
+    """Every tensor of the model where there are no logits to compare, else nothing."""
 
 
 def outcomes(tiny: Tiny, folder: Path) -> Iterator[Outcome]:
@@ -94,7 +96,8 @@ def _saved(tiny: Tiny, folder: Path) -> Source:
     if again is not None and not _close(tiny.logits, again):
         raise Broken(f"transformers' own reload moves logits by {np.abs(tiny.logits - again).max():.3g}")
     output_key = describe(Checkpoint.open(folder)).tables.output_name
-    return Source(folder, cls, again, _shares(model, output_key), output_key)
+    tensors = {} if again is not None else {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    return Source(folder, cls, again, _shares(model, output_key), output_key, tensors)
 
 
 def _rows(folder: Path) -> int:
@@ -196,6 +199,7 @@ def _kept(source: Source, out: Path, grown: int, shares: bool | None) -> None:
     if _shares(model, source.output_key) is not shares:
         raise Broken(f"the tables are {'not ' if shares else ''}one storage after a reload")
     if source.logits is None:
+        _rows_kept(source, model)
         return
     new = logits(model)
     rows = source.logits.shape[-1]
@@ -203,6 +207,15 @@ def _kept(source: Source, out: Path, grown: int, shares: bool | None) -> None:
         raise Broken(f"logits of shape {new.shape}, not {(*source.logits.shape[:2], rows + grown)}")
     if not _close(source.logits, new[..., :rows]):
         raise Broken(f"old logits moved by {np.abs(source.logits - new[..., :rows]).max():.3g}")
+
+
+def _rows_kept(source: Source, model: PreTrainedModel) -> None:
+    """Each tensor of the source is there with its bits, grown at the end of one axis at most."""
+    new = model.state_dict()
+    for key, old in source.tensors.items():
+        part = new[key][tuple(slice(0, length) for length in old.shape)]
+        if part.shape != old.shape or not (part == old).all():
+            raise Broken(f"{key} is not what it was")
 
 
 def _close(old: Any, new: Any) -> bool:

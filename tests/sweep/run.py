@@ -41,27 +41,39 @@ def subjects(wanted: Iterable[str] = ()) -> list[tuple[str, str]]:
 
 def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Tab-separated outcomes: type, class, flag, operation, verdict, why. Runs here; slow, and a crash ends it."""
-    from tests.sweep.models import built
-    from tests.sweep.operate import Broken, outcomes
+    from tests.families.builds import timm_towers_empty
 
     for model_type, cls in pairs:
         for tied in (True, False):
-            head = f"{model_type}\t{cls}\t{'tied' if tied else 'untied'}"
-            try:
-                tiny = built(model_type, cls, tied)
-            except Exception as error:  # whatever a class raises is the reason to print
-                yield f"{head}\tbuild\tunbuilt\t{error}"
-                continue
-            if tiny.logits is None:
-                yield f"{head}\trun\tno logits\t{tiny.unrun}"
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    for outcome in outcomes(tiny, Path(folder)):
-                        yield f"{head}\t{outcome.operation}\t{'held' if outcome.held else 'BROKEN'}\t{outcome.why}"
-                except Broken as error:
-                    yield f"{head}\treload\tunsound\t{error}"
-                except Exception as error:  # transformers cannot save or load its own model
-                    yield f"{head}\treload\tunsound\t{' '.join(f'{type(error).__name__}: {error}'.split())[:300]}"
+            with timm_towers_empty():
+                found = list(_outcomes(model_type, cls, tied))
+            for operation, verdict, why in found:
+                yield "\t".join((model_type, cls, "tied" if tied else "untied", operation, verdict, why))
+
+
+def _outcomes(model_type: str, cls: str, tied: bool) -> Iterator[tuple[str, str, str]]:
+    from tests.sweep.models import built
+    from tests.sweep.operate import Broken, outcomes
+
+    try:
+        tiny = built(model_type, cls, tied)
+    except Exception as error:  # whatever a class raises is the reason to print
+        yield "build", "unbuilt", _one_line(error)
+        return
+    if tiny.logits is None:
+        yield "run", "no logits", tiny.unrun
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for outcome in outcomes(tiny, Path(folder)):
+                yield outcome.operation, "held" if outcome.held else "BROKEN", outcome.why
+        except Broken as error:
+            yield "reload", "unsound", str(error)
+        except Exception as error:  # transformers cannot save or load its own model
+            yield "reload", "unsound", _one_line(error)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def main(arguments: list[str]) -> int:

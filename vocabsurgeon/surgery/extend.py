@@ -57,7 +57,7 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     Old ids keep their tokens and old rows their bits; a spare row is used before the table grows; the table never
     shrinks. Raises `UsageError` for a request that makes no sense, `TokenizerError` for files that cannot take it.
     """
-    if refusal := refuse_quantized(description, "extend"):
+    if request.tokens and (refusal := refuse_quantized(description, "extend")):
         return refusal
     action = OPERATIONS[description.tie.state, "extend"]
     if action is Action.REFUSE:
@@ -71,7 +71,9 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     if isinstance(grown, Refusal):
         return grown
     counts = count_rows(grown.before, assigned, request.pad_to_multiple_of)
-    if refusal := refuse_taken(grown, counts) or (_unwritable(grown) if counts.changed else None):
+    if refusal := refuse_taken(grown, counts):
+        return refusal
+    if counts.changed and (refusal := refuse_quantized(description, "extend") or _unwritable(grown)):
         return refusal
     if action is Action.GROW_AND_UNTIE_FLAGS and description.tables.sharing.untied_copies(source.tensors):
         return _untie_first(description)

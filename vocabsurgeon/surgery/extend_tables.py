@@ -110,10 +110,10 @@ def _size(tables: Tables, side: str) -> int | None:
 
 
 def _are_separate(description: Description) -> bool:
-    """Whether no group of one parameter has a table on both sides."""
-    sides = {table.key: _side(table) for table in description.tables.stored}
-    group = next((group for group in description.sharing if description.tables.main.key in group), ())
-    return all(sides.get(key, "encoder") == "encoder" for key in group)
+    """Whether the encoder's table is no one parameter with anything that the decoder uses."""
+    tables = description.tables
+    group = next((group for group in description.sharing if tables.main.key in group), ())
+    return not any(key == tables.output_name or ".decoder." in f".{key}" for key in group)
 
 
 def _name_a_side(side: str | None, sizes: Mapping[str, int | None]) -> Refusal:
