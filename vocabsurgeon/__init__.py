@@ -1,7 +1,7 @@
 """vocabsurgeon: change the vocabulary end of a Hugging Face checkpoint, with proof.
 
 The library behind the command line. A name is imported when it is first used, so `import vocabsurgeon` costs nothing;
-torch and transformers are imported by `export` alone, when it is called.
+torch and transformers are imported when a call needs them: to export, or to weigh two different tables.
 """
 
 import importlib
@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from vocabsurgeon.checkpoint.source import Checkpoint
     from vocabsurgeon.errors import VocabsurgeonError
     from vocabsurgeon.onnx.audit import AuditOptions, audit
+    from vocabsurgeon.onnx.dedupe.operate import dedupe
+    from vocabsurgeon.onnx.dedupe.options import DedupeOptions
     from vocabsurgeon.onnx.export import ExportOptions, export
     from vocabsurgeon.surgery.extend import ExtendRequest, plan_extend
+    from vocabsurgeon.surgery.lossy.request import TieRequest
     from vocabsurgeon.surgery.operate import RunOptions
     from vocabsurgeon.surgery.plan import Plan, Refusal
     from vocabsurgeon.surgery.request import extend_request
@@ -27,16 +30,19 @@ if TYPE_CHECKING:
 _MODULES = {
     "AuditOptions": "onnx.audit",
     "Checkpoint": "checkpoint.source",
+    "DedupeOptions": "onnx.dedupe.options",
     "Description": "vocabulary.describe",
     "ExportOptions": "onnx.export",
     "ExtendRequest": "surgery.extend",
     "Plan": "surgery.plan",
     "Refusal": "surgery.plan",
     "RunOptions": "surgery.operate",
+    "TieRequest": "surgery.lossy.request",
     "TokenRequest": "surgery.tokens",
     "VocabsurgeonError": "errors",
     "audit": "onnx.audit",
     "check": "vocabulary.findings",
+    "dedupe": "onnx.dedupe.operate",
     "describe": "vocabulary.describe",
     "export": "onnx.export",
     "extend": "surgery.run",
@@ -53,16 +59,19 @@ _MODULES = {
 __all__ = [
     "AuditOptions",
     "Checkpoint",
+    "DedupeOptions",
     "Description",
     "ExportOptions",
     "ExtendRequest",
     "Plan",
     "Refusal",
     "RunOptions",
+    "TieRequest",
     "TokenRequest",
     "VocabsurgeonError",
     "audit",
     "check",
+    "dedupe",
     "describe",
     "export",
     "extend",

@@ -98,6 +98,9 @@ TIED_ALONG = {
 }
 """Model type → what else the tie flag shares, beside the tables and far from them."""
 
+IN_PARTS = {"molmo2": ("model.transformer.wte.embedding", "model.transformer.wte.new_embedding")}
+"""Model type → the stored tensors that are joined to one input embedding at load (conversion_mapping.py)."""
+
 TIED_BESIDE = {"neomme": ("model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight")}
 """Model type → further keys of one parameter where the tables are tied, which are no tables."""
 

@@ -10,6 +10,7 @@ from tests.families.observe import Facts
 from tests.families.recipes import (
     APART_IF_FALSE,
     BEYOND_MOVES,
+    IN_PARTS,
     MORE_SIZES,
     NO_TOKENS,
     SCALED_IF_TIED,
@@ -65,6 +66,7 @@ def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) 
         "sizes": [] if sizes == ("vocab_size",) else list(sizes),
         "beyond": list(facts.beyond) if any(facts.beyond) else [],
         "beyond_moves": any(facts.beyond) and BEYOND_MOVES[model_type],
+        "in_parts": list(IN_PARTS.get(model_type, ())),
         "no_tokens": NO_TOKENS.get(model_type, ""),
         "tied_along": TIED_ALONG.get(model_type, ""),
         "scaled_if_tied": model_type in SCALED_IF_TIED,

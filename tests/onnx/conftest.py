@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.models.tiny import build
-from vocabsurgeon.onnx.export import ExportOptions, ExportReport, export
+from vocabsurgeon.onnx.export import ExportOptions, export
+from vocabsurgeon.onnx.export_report import ExportReport
 
 
 @dataclass(frozen=True)

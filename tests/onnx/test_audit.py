@@ -46,6 +46,7 @@ def test_a_transposed_copy_doubles_the_ratio_and_fails(tmp_path: Path) -> None:
             "tensors": ["table", "val_9"],
             "relation": "transposed",
             "bytes": 960,
+            "files": {"table": DATA, "val_9": DATA},
             "uses": {"table": ["Identity"], "val_9": ["Identity"]},
         }
     ]

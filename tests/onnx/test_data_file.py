@@ -1,4 +1,4 @@
-"""`write_model` leaves no byte between tensors, aligns them by their size, and writes what the tensors hold."""
+"""`write_models` leaves no byte between tensors, aligns them by their size, and writes what the tensors hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx
 
 from tests.onnx.handmade import table
 from tests.onnx.passes.graphs import graph
-from vocabsurgeon.onnx.data_file import write_model
+from vocabsurgeon.onnx.data_file import write_models
 from vocabsurgeon.onnx.files import read_onnx
 
 TEXT = """g (float[b, 10] x, float[24, 10] u, float16[3] h, float[64, 64] big) => (float[24, 10] y) {
@@ -18,7 +18,7 @@ WEIGHTS = {"u": table(), "h": np.ones(3, np.float16), "big": table(64, 64, 2)}
 
 
 def test_every_byte_of_the_data_file_belongs_to_a_tensor(tmp_path: Path) -> None:
-    write_model(graph(TEXT, **WEIGHTS), tmp_path)
+    write_models({"model.onnx": graph(TEXT, **WEIGHTS)}, tmp_path)
     tensors = sorted(read_onnx(tmp_path / "model.onnx").tensors, key=lambda tensor: tensor.offset)
     assert [tensor.name for tensor in tensors] == ["big", "u", "h"]
     ends = [tensor.offset + tensor.nbytes for tensor in tensors]
@@ -28,7 +28,7 @@ def test_every_byte_of_the_data_file_belongs_to_a_tensor(tmp_path: Path) -> None
 
 
 def test_the_file_loads_with_the_same_numbers(tmp_path: Path) -> None:
-    write_model(graph(TEXT, **WEIGHTS), tmp_path)
+    write_models({"model.onnx": graph(TEXT, **WEIGHTS)}, tmp_path)
     loaded = onnx.load(tmp_path / "model.onnx")
     onnx.checker.check_model(str(tmp_path / "model.onnx"))
     for tensor in loaded.graph.initializer:
@@ -38,6 +38,6 @@ def test_the_file_loads_with_the_same_numbers(tmp_path: Path) -> None:
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        write_model(graph(TEXT, **WEIGHTS), tmp_path / name)
+        write_models({"model.onnx": graph(TEXT, **WEIGHTS)}, tmp_path / name)
     for file in ("model.onnx", "model.onnx_data"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()

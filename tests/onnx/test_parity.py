@@ -103,4 +103,4 @@ def test_what_cannot_be_compared_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
     file = read_onnx(tmp_path / "m.onnx")
     assert why_not((file,)) == "the graph takes pixels, which is not known"
-    assert why_not((file, file)) == "there are 2 graphs, only a single decoder graph is compared"
+    assert why_not((file, file)) == "there are 2 graphs; one is compared, or encoder_model.onnx with decoder_model.onnx"

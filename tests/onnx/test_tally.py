@@ -53,7 +53,16 @@ def test_another_choice_counts_only_where_the_choice_is_clear() -> None:
 
 
 def test_disagreement_outside_greedy_decoding_says_nothing_about_it() -> None:
-    assert tallied(MODEL[:, ::-1].copy()).greedy_equal
+    assert tallied(MODEL[:, ::-1].copy()).greedy_equal is None
+
+
+def test_states_have_no_choices_and_no_distribution() -> None:
+    tally = Tally(choices=False)
+    tally.add("check", MODEL, MODEL[:, ::-1].copy())
+    report = tally.report("float32", Tolerance(0.1, 0.0))
+    assert (report.mean_kl, report.top1_agreement, report.greedy_equal) == (None, None, None)
+    assert not report.passed
+    assert report.reasons[0].startswith("states differ")
 
 
 def test_a_nan_is_not_forgotten_when_numbers_follow() -> None:

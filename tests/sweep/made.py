@@ -14,6 +14,14 @@ def _mrope(*sections: int) -> dict[str, Any]:
     return {"text_config": {"rope_parameters": {**_ROPE, "mrope_section": list(sections)}}}
 
 
+_GEMMA3N: dict[str, Any] = {
+    "num_hidden_layers": 2,
+    "num_kv_shared_layers": 0,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "intermediate_size": [64, 64],
+    "activation_sparsity_pattern": [0.0, 0.0],
+}
+
 OWN: dict[str, dict[str, Any]] = {
     **RECIPES,
     "blt": {
@@ -40,13 +48,8 @@ OWN: dict[str, dict[str, Any]] = {
     "dots3_note": {"num_attention_heads": 4, "num_key_value_heads": 4, "text_config": {"num_key_value_heads": 4}},
     "emu3": {"vocabulary_map": {"<image>": 150, "<|extra_200|>": 151}},
     "esm": {"vocab_size": 160, "pad_token_id": 1, "mask_token_id": 32},
-    "gemma3n_text": {
-        "num_hidden_layers": 2,
-        "num_kv_shared_layers": 0,
-        "layer_types": ["sliding_attention", "full_attention"],
-        "intermediate_size": [64, 64],
-        "activation_sparsity_pattern": [0.0, 0.0],
-    },
+    "gemma3n": {"text_config": _GEMMA3N},
+    "gemma3n_text": _GEMMA3N,
     "glm46v": _mrope(1, 1, 2),
     "glm4v": _mrope(1, 1, 2),
     "glm4v_moe": _mrope(0, 1, 1),
@@ -61,6 +64,7 @@ OWN: dict[str, dict[str, Any]] = {
     "hunyuan_vl_text": {"head_dim": 8},
     "mamba2": {"hidden_size": 32, "expand": 2, "num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 16},
     "ministral": {"head_dim": 8},
+    "molmo2": {"adapter_config": {"vision_feature_layer": [0, 1]}, "vit_config": {"num_hidden_layers": 2}},
     "nemotron": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
     "perceiver": {"num_latents": 8, "d_latents": 32, "num_self_attends_per_block": 2, "num_cross_attention_heads": 4},
     "qwen2_5_omni_thinker": _mrope(1, 1, 2),

@@ -13,8 +13,11 @@ from vocabsurgeon.onnx.duplicates import Duplicate, find_duplicates, unique_byte
 from vocabsurgeon.onnx.expected import expected_bytes, export_element
 from vocabsurgeon.onnx.files import OnnxFile
 from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.runtime.measure import measure_runtime, why_not_measured
+from vocabsurgeon.onnx.runtime.report import RuntimeReport
 from vocabsurgeon.onnx.stored import Stored, open_stored
 from vocabsurgeon.onnx.summary import summary
+from vocabsurgeon.onnx.twins import find_twins
 
 SCHEMA = "vocabsurgeon.audit/1"
 MAX_RATIO = 1.01
@@ -23,9 +26,11 @@ MAX_RATIO = 1.01
 @dataclass(frozen=True)
 class AuditOptions:
     """`max_ratio`: more stored bytes than this many times the needed ones fail. `parity`: compare the outputs with the
-    checkpoint's too, where one is given (loads torch). `atol`, `rtol`: see `parity.tolerances`."""
+    checkpoint's too, where one is given (loads torch). `runtime`: open the graphs in onnxruntime and measure what
+    memory that takes. `atol`, `rtol`: see `parity.tolerances`."""
 
     max_ratio: float = MAX_RATIO
+    runtime: bool = False
     parity: bool = True
     atol: float | None = None
     rtol: float | None = None
@@ -44,6 +49,8 @@ class AuditReport:
     max_ratio: float
     parity: ParityReport | None = None
     unchecked: str | None = None
+    runtime: RuntimeReport | None = None
+    runtime_unchecked: str | None = "not asked for"
 
     @property
     def small_enough(self) -> bool:
@@ -64,7 +71,8 @@ class AuditReport:
             "bytes": self.bytes.to_dict(),
             "duplicates": [duplicate.to_dict() for duplicate in self.duplicates],
             "orphaned_files": list(self.orphaned_files),
-            "runtime": None,
+            "runtime": None if self.runtime is None else self.runtime.to_dict(),
+            "runtime_not_checked": self.runtime_unchecked,
             "parity": None if self.parity is None else self.parity.to_dict(),
             "parity_not_checked": self.unchecked,
             "max_ratio": self.max_ratio,
@@ -88,6 +96,8 @@ def audit(
     source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     stored = open_stored(Path(path))
     report = count(stored, source, options.max_ratio, progress)
+    if options.runtime:
+        report = _with_runtime(report, stored, folder_of(Path(path)), progress)
     if source is None:
         return replace(report, unchecked="no checkpoint was given")
     if stored.kind != "onnx":
@@ -105,7 +115,21 @@ def count(stored: Stored, checkpoint: Checkpoint | None, max_ratio: float, progr
     unique = unique_bytes(stored.tensors, duplicates)
     expected = None if checkpoint is None else expected_bytes(checkpoint, export_element(stored.tensors))
     counts = ByteCounts(referenced + orphaned, referenced, unique, expected, orphaned, stored.graph_bytes)
-    return AuditReport(stored.kind, stored.files, counts, duplicates, stored.orphaned_files, max_ratio)
+    twins = find_twins(stored.graphs, stored.tensors, duplicates, progress)
+    found = sorted((*duplicates, *twins), key=lambda entry: -entry.wasted)
+    return AuditReport(stored.kind, stored.files, counts, tuple(found), stored.orphaned_files, max_ratio)
+
+
+def folder_of(path: Path) -> Path:
+    """Where what belongs to an export lies: the folder itself, or that of the file."""
+    return path.parent if path.is_file() else path
+
+
+def _with_runtime(report: AuditReport, stored: Stored, folder: Path, progress: Progress) -> AuditReport:
+    reason = why_not_measured(stored.graphs)
+    if reason is not None:
+        return replace(report, runtime_unchecked=reason)
+    return replace(report, runtime=measure_runtime(stored.graphs, folder, progress), runtime_unchecked=None)
 
 
 def _with_parity(
@@ -116,4 +140,5 @@ def _with_parity(
     reason = why_not(graphs)
     if reason is not None:
         return replace(report, unchecked=reason)
-    return replace(report, parity=check_parity(graphs[0].path, source, options.atol, options.rtol, progress))
+    files = [graph.path for graph in graphs]
+    return replace(report, parity=check_parity(files, source, options.atol, options.rtol, progress))

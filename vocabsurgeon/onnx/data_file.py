@@ -1,7 +1,8 @@
-"""Write a graph and its weights: `model.onnx`, and one data file in which every byte belongs to a tensor."""
+"""Write graphs and their weights: one data file for all of them, in which every byte belongs to a tensor."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,40 +13,53 @@ from vocabsurgeon.checkpoint.progress import Progress, silent
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-MODEL, DATA = "model.onnx", "model.onnx_data"
+DATA = "model.onnx_data"
 PAGE = 4096
 
 
-def write_model(model: ir.Model, folder: Path, progress: Progress = silent) -> None:
-    """Write `model` as `folder/model.onnx`, every initializer in `folder/model.onnx_data`, one after the other.
+def write_models(models: Mapping[str, ir.Model], folder: Path, progress: Progress = silent) -> None:
+    """Write each model as `folder/<its file name>`, every initializer in `folder/model.onnx_data`.
 
-    Tensors lie in the order of the power of two that divides their size, largest first: each then starts at a multiple
-    of that power without a gap, pages at page borders. Tensors are made, written and dropped one by one; the model's
-    initializers refer to the file afterwards.
+    A tensor object that several initializers hold is written once. Tensors lie one after the other, in the order of
+    the power of two that divides their size, largest first: each then starts at a multiple of that power without a
+    gap, pages at page borders. Tensors are made, written and dropped one by one; the initializers refer to the file
+    afterwards.
     """
     import onnx_ir as ir
 
-    values = [value for value in model.graph.initializers.values() if value.const_value is not None]
-    values.sort(key=lambda value: -_alignment(_tensor(value).nbytes))
-    total = sum(_tensor(value).nbytes for value in values)
+    values = [value for model in models.values() for value in model.graph.initializers.values()]
+    holders: dict[int, list[ir.Value]] = {}
+    for value in values:
+        if value.const_value is not None:
+            holders.setdefault(id(value.const_value), []).append(value)
+    shared = sorted(holders.values(), key=lambda alike: -alignment(_tensor(alike[0]).nbytes))
+    total = sum(_tensor(alike[0]).nbytes for alike in shared)
     offset = 0
     with open(folder / DATA, "wb") as file:
-        for value in values:
-            tensor = _tensor(value)
+        for alike in shared:
+            tensor = _tensor(alike[0])
             file.write(_bytes_of(tensor.numpy()))
-            value.const_value = ir.ExternalTensor(
-                DATA, offset, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=value.name or "", base_dir=folder
-            )
+            for value in alike:
+                value.const_value = ir.ExternalTensor(
+                    DATA,
+                    offset,
+                    tensor.nbytes,
+                    tensor.dtype,
+                    shape=tensor.shape,
+                    name=value.name or "",
+                    base_dir=folder,
+                )
             offset += tensor.nbytes
             progress("write", offset, total)
-    ir.save(model, folder / MODEL)
+    for name, model in models.items():
+        ir.save(model, folder / name)
 
 
 def _tensor(value: ir.Value) -> Any:
     return value.const_value
 
 
-def _alignment(nbytes: int) -> int:
+def alignment(nbytes: int) -> int:
     """The largest power of two, up to a page, that divides `nbytes`."""
     return min(PAGE, nbytes & -nbytes) if nbytes else PAGE
 

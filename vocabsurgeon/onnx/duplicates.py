@@ -1,6 +1,6 @@
 """Content identity: which tensors hold the same numbers, equal or transposed. Compares bits in blocks of constant size.
 
-Quantized twins and casts are not looked for here; transposes of tensors with more than two real dimensions neither.
+Quantized and rounded twins are `twins`'; transposes of tensors with more than two real dimensions neither.
 """
 
 from __future__ import annotations
@@ -23,22 +23,29 @@ TILE_SIDE = 2048
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Tensors with one content in several places. `relation`: `equal` or `transposed` (to the first)."""
+    """Tensors with one content in several places. `relation` to the first: `equal` or `transposed`, or, at another
+    precision (see `twins`), `cast` or `quantized`."""
 
     tensors: tuple[StoredTensor, ...]
     relation: str
 
     @property
+    def exact(self) -> bool:
+        """Whether all hold the same numbers, so that one of them is enough."""
+        return self.relation in ("equal", "transposed")
+
+    @property
     def wasted(self) -> int:
         """Bytes that every copy but the first takes."""
-        return self.tensors[0].nbytes * (len({tensor.place for tensor in self.tensors}) - 1)
+        return sum(nbytes for _, _, nbytes in {tensor.place for tensor in self.tensors}) - self.tensors[0].nbytes
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"tensors", "relation", "bytes", "uses"}`; `uses` tells, for each tensor, the operators that read it."""
+        """`{"tensors", "relation", "bytes", "files", "uses"}`; the last two by tensor: its file, who reads it."""
         return {
             "tensors": [tensor.name for tensor in self.tensors],
             "relation": self.relation,
             "bytes": self.wasted,
+            "files": {tensor.name: tensor.path.name for tensor in self.tensors},
             "uses": {tensor.name: sorted(set(tensor.uses)) for tensor in self.tensors if tensor.uses},
         }
 
@@ -51,7 +58,7 @@ def find_duplicates(tensors: Sequence[StoredTensor], progress: Progress = silent
     """
     places = list({tensor.place: tensor for tensor in tensors if tensor.nbytes}.values())
     with OpenFiles() as files:
-        equal = _classes(places, lambda t: flat_key(t, files), lambda a, b: _equal(a, b, files), progress)
+        equal = _classes(places, lambda t: flat_key(t, files), lambda a, b: same_bytes(a, b, files), progress)
         found = [Duplicate(tuple(group), "equal") for group in equal if len(group) > 1]
         firsts = [group[0] for group in equal if matrix_shape(group[0])]
         turned = _classes(firsts, lambda t: matrix_key(t, files), lambda a, b: _transposed(a, b, files), progress)
@@ -84,7 +91,8 @@ def _classes(
     return [group for classes in rough.values() for group in classes]
 
 
-def _equal(first: StoredTensor, second: StoredTensor, files: OpenFiles) -> bool:
+def same_bytes(first: StoredTensor, second: StoredTensor, files: OpenFiles) -> bool:
+    """Whether both hold the same bytes, whatever their shapes and types; reads them in blocks."""
     if first.nbytes != second.nbytes:
         return False
     for start in range(0, first.nbytes, BLOCK_BYTES):

@@ -16,7 +16,8 @@ def expected_bytes(checkpoint: Checkpoint, element: ElementType) -> int:
 
     Two bit-equal tensors of rank 2 or more and equal shape count once.
     """
-    tensors = checkpoint_tensors(checkpoint)
+    named = checkpoint_tensors(checkpoint)
+    tensors = list({(tensor.place, tensor.shape): tensor for tensor in named}.values())
     copies = _copies([tensor for tensor in tensors if len(tensor.shape) >= 2])
     return sum(_size(tensor, element) for tensor in tensors if tensor.place not in copies)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path, PurePosixPath
 
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.element_types import ElementType, by_number
-from vocabsurgeon.onnx.graph import GraphEntries, TensorEntry, read_graph
+from vocabsurgeon.onnx.graph import GraphEntries, NodeEntry, TensorEntry, read_graph
 from vocabsurgeon.onnx.tensors import StoredTensor
 
 SMALL_CONSTANT = 1024
@@ -28,6 +28,7 @@ class OnnxFile:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     opsets: Mapping[str, int]
+    nodes: tuple[NodeEntry, ...] = ()
 
     @property
     def data_files(self) -> tuple[Path, ...]:
@@ -44,11 +45,14 @@ def read_onnx(path: Path, name: str | None = None) -> OnnxFile:
     entries = read_graph(path)
     label = name or path.name
     uses = entries.consumers()
-    tensors = [_resolve(path, label, entry, uses.get(entry.name, ())) for entry in entries.tensors]
+    found = [_resolve(path, label, entry, uses.get(entry.name, ())) for entry in entries.tensors]
+    pairs = zip(found, entries.tensors, strict=True)
+    tensors = [None if tensor is None else replace(tensor, whole=entry.whole) for tensor, entry in pairs]
     pairs = zip(tensors, entries.tensors, strict=True)
     counted = tuple(tensor for tensor, entry in pairs if tensor is not None and _counts(tensor, entry))
     inline = sum(tensor.nbytes for tensor in counted if not tensor.external and tensor.content is None)
-    return OnnxFile(path, label, counted, path.stat().st_size - inline, *_signature(entries), entries.opsets)
+    graph_bytes = path.stat().st_size - inline
+    return OnnxFile(path, label, counted, graph_bytes, *_signature(entries), entries.opsets, tuple(entries.nodes))
 
 
 def list_onnx(folder: Path) -> list[Path]:
@@ -68,7 +72,7 @@ def _signature(entries: GraphEntries) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _counts(tensor: StoredTensor, entry: TensorEntry) -> bool:
-    return entry.role == "initializer" or tensor.nbytes >= SMALL_CONSTANT
+    return entry.role == "initializer" or tensor.external or tensor.nbytes >= SMALL_CONSTANT
 
 
 def _hidden(path: Path, folder: Path) -> bool:

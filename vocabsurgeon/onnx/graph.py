@@ -16,6 +16,7 @@ _MODEL = {7: "graph", 8: "opset_import", 14: "metadata", 25: "function"}
 _GRAPH = {1: "node", 5: "initializer", 11: "input", 12: "output", 15: "sparse"}
 _NODE = {1: "input", 2: "output", 4: "op_type", 5: "attribute", 7: "domain"}
 _ATTRIBUTE = {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse"}
+_NAME, _INTEGER = 1, 3
 _TENSOR = {1: "dims", 2: "type", 8: "name", 9: "raw", 13: "external", 14: "location"}
 _TYPED = {4: 4, 10: 8}
 """`float_data` and `double_data`: packed, they lie in the file as raw data would. Field number → item size."""
@@ -47,6 +48,8 @@ class NodeEntry:
     domain: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    integers: Mapping[str, int] = field(default_factory=dict)
+    """Attributes that are one number."""
 
 
 @dataclass
@@ -104,9 +107,11 @@ def _read_graph(file: WireFile, at: Field, entries: GraphEntries, depth: int, is
 def _read_node(file: WireFile, at: Field, entries: GraphEntries, depth: int) -> None:
     texts: dict[str, list[str]] = {"input": [], "output": [], "op_type": [], "domain": []}
     held: list[TensorEntry] = []
+    integers: dict[str, int] = {}
     for item in file.fields(at.start, at.end):
         kind = _NODE.get(item.number)
         if kind == "attribute":
+            integers.update(_read_integer(file, item))
             held.extend(_read_attribute(file, item, entries, depth))
         elif kind is not None:
             texts[kind].append(file.text(item))
@@ -115,7 +120,16 @@ def _read_node(file: WireFile, at: Field, entries: GraphEntries, depth: int) -> 
         tensor.role = "constant"
         tensor.name = next((name for name in texts["output"] if name), tensor.name)
     entries.tensors.extend(held)
-    entries.nodes.append(NodeEntry(op_type, "".join(texts["domain"]), tuple(texts["input"]), tuple(texts["output"])))
+    inputs, outputs = tuple(texts["input"]), tuple(texts["output"])
+    entries.nodes.append(NodeEntry(op_type, "".join(texts["domain"]), inputs, outputs, integers))
+
+
+def _read_integer(file: WireFile, at: Field) -> dict[str, int]:
+    """The attribute's name and number, where it is one number."""
+    fields = {item.number: item for item in file.fields(at.start, at.end) if item.number in (_NAME, _INTEGER)}
+    if fields.keys() != {_NAME, _INTEGER} or fields[_INTEGER].value is None:
+        return {}
+    return {file.text(fields[_NAME]): file.integers(fields[_INTEGER])[0]}
 
 
 def _read_attribute(file: WireFile, at: Field, entries: GraphEntries, depth: int) -> Iterator[TensorEntry]:

@@ -5,57 +5,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.errors import OnnxError, UsageError
+from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.quiet import quiet
+from vocabsurgeon.onnx.tasks import FEATURES, Task
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-TEXT_GENERATION = "text-generation"
-TASKS = ("auto", TEXT_GENERATION)
+_POOLER = "pooler"
 
 
-def choose_task(source: Checkpoint, requested: str) -> str:
-    """The task to export for. Raises `UsageError` for an unknown one, `OnnxError` where the model is no decoder."""
-    if requested not in TASKS:
-        raise UsageError(f"unknown task {requested!r}", hint=f"use one of: {', '.join(TASKS)}")
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as causal
+def load_model(source: Checkpoint, task: Task, dtype: str, trust_remote_code: bool = False) -> PreTrainedModel:
+    """The model for `task` in `dtype`, in eval mode, on the CPU.
 
-    classes = {name for names in causal.values() for name in ([names] if isinstance(names, str) else names)}
-    named = source.config.architecture
-    if named in classes or (named is None and source.config.model_type in causal) or "auto_map" in source.config.data:
-        return TEXT_GENERATION
-    raise OnnxError(
-        f"{named or source.config.model_type or 'a model without an architecture'} is no decoder-only language model",
-        where=source.root,
-        hint="only those are exported for now",
-    )
-
-
-def load_model(source: Checkpoint, dtype: str, trust_remote_code: bool = False) -> PreTrainedModel:
-    """The causal language model in `dtype`, in eval mode, on the CPU.
-
-    Raises `OnnxError` where transformers cannot load it, or where a parameter is in no file and would be random.
+    Raises `OnnxError` where transformers cannot load it, or where a parameter is in no file and would be random; a
+    pooler may be missing where the last hidden state is wanted, which no pooler changes.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     try:
         with quiet():
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = _loader(source, task).from_pretrained(
                 source.root,
                 dtype=getattr(torch, dtype),
                 local_files_only=True,
-                use_safetensors=True,
+                use_safetensors=not source.shards.pickled,
                 trust_remote_code=trust_remote_code,
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError) as error:
         raise _not_loadable(source, error) from error
     model, info = loaded
-    _require_complete(source, info)
+    _require_complete(source, info, task)
     ready: PreTrainedModel = model.eval()
     return ready
+
+
+def _loader(source: Checkpoint, task: Task) -> Any:
+    """The class to load with: the encoder half of T5 and its like has an auto class of its own."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES as encoders
+
+    if task is FEATURES and source.config.architecture in encoders.values():
+        return transformers.AutoModelForTextEncoding
+    return getattr(transformers, task.auto_class)
 
 
 def _not_loadable(source: Checkpoint, error: Exception) -> OnnxError:
@@ -64,8 +57,10 @@ def _not_loadable(source: Checkpoint, error: Exception) -> OnnxError:
     return OnnxError(f"transformers cannot load it: {reason}", where=source.root, hint=hint)
 
 
-def _require_complete(source: Checkpoint, info: dict[str, Any]) -> None:
+def _require_complete(source: Checkpoint, info: dict[str, Any], task: Task) -> None:
     missing = sorted(map(str, info.get("missing_keys") or ()))
+    if task is FEATURES:
+        missing = [name for name in missing if _POOLER not in name.split(".")]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise OnnxError(

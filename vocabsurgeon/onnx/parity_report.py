@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vocabsurgeon.onnx.bisect import FirstDifference, Unfound
 
 
 @dataclass(frozen=True)
 class ParityReport:
-    """`max_abs_diff`: largest difference of two logits at attended positions; `mean_kl`: mean Kullback-Leibler
-    divergence in nats per position; `top1_agreement`: share of positions whose most likely token is the same;
-    `greedy_equal`: whether every decoding step chose the same token; `tolerance`: what the difference may be.
+    """`max_abs_diff`: largest difference of two numbers at attended positions; where these are logits, `mean_kl`: mean
+    Kullback-Leibler divergence in nats per position; `top1_agreement`: share of positions whose most likely token is
+    the same; `greedy_equal`: whether every decoding step chose the same token; `tolerance`: what they may differ by.
     `clear_misses`: positions where the choice differs though the model's top two are further apart than twice that.
     """
 
     dtype: str
     max_abs_diff: float
-    mean_kl: float
-    top1_agreement: float
-    greedy_equal: bool
+    mean_kl: float | None
+    top1_agreement: float | None
+    greedy_equal: bool | None
     tolerance: float
     clear_misses: int
     positions: int
@@ -31,28 +34,34 @@ class ParityReport:
     """Positions at which the model's or the export's logits hold a NaN."""
     skipped: tuple[str, ...] = ()
     """What could not be checked, and why."""
+    encoder: ParityReport | None = None
+    """The same for an encoder's states, where there are two graphs."""
+    first_difference: FirstDifference | Unfound | None = None
+    """The first layer whose output differs, or why none was found; None where nothing differs."""
 
     @property
     def passed(self) -> bool:
         """Within tolerance (a NaN is not), and the same choice wherever the choice is clear."""
-        return self.max_abs_diff <= self.tolerance and self.clear_misses == 0
+        alike = self.max_abs_diff <= self.tolerance and self.clear_misses == 0
+        return alike and (self.encoder is None or self.encoder.passed)
 
     @property
     def reasons(self) -> list[str]:
         """Why it did not pass, one line each; empty where it did."""
-        told = []
+        what = "states" if self.mean_kl is None else "logits"
+        told = [] if self.encoder is None else [f"encoder: {reason}" for reason in self.encoder.reasons]
         if self.model_nans:
             told.append(
-                f"the model's own logits are not numbers at {self.model_nans} of {self.positions} positions: "
+                f"the model's own {what} are not numbers at {self.model_nans} of {self.positions} positions: "
                 f"it does not work in {self.dtype}"
             )
         if self.export_nans:
-            told.append(f"the export's logits are not numbers at {self.export_nans} of {self.positions} positions")
+            told.append(f"the export's {what} are not numbers at {self.export_nans} of {self.positions} positions")
         if isfinite(self.max_abs_diff) and self.max_abs_diff > self.tolerance:
-            told.append(f"logits differ by {self.max_abs_diff:.3g} ({self.worst}), {self.tolerance:.3g} is allowed")
+            told.append(f"{what} differ by {self.max_abs_diff:.3g} ({self.worst}), {self.tolerance:.3g} is allowed")
         if self.clear_misses:
             told.append(f"another token is the most likely at {self.clear_misses} positions where the choice is clear")
-        return told
+        return told if self.first_difference is None else [*told, str(self.first_difference)]
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's `parity` object, with what it was measured on."""
@@ -70,9 +79,11 @@ class ParityReport:
             "worst": self.worst,
             "reasons": self.reasons,
             "skipped": list(self.skipped),
+            "first_difference": None if self.first_difference is None else self.first_difference.to_dict(),
+            "encoder": None if self.encoder is None else self.encoder.to_dict(),
         }
 
 
-def _finite(value: float) -> float | None:
+def _finite(value: float | None) -> float | None:
     """None for what JSON has no number for: a difference to NaN is no measurement, only a failure."""
-    return value if isfinite(value) else None
+    return value if value is not None and isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The ways a decoder is used, run on both sides at once: whole prompts, padding, cached steps, long contexts."""
+"""The ways a model is used, run on both sides at once: whole prompts, padding, cached steps, long contexts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ STEPS = 16
 """Greedy steps."""
 BATCH = 3
 """Prompts of a batch."""
+_WHOLE_LOGITS = 1 << 26
+"""Most numbers of one call for a whole context, where there is no cache: 256 MB."""
 _CHUNK_LOGITS = 1 << 24
 """Most logits of one call: a chunk of a long context is as short as the vocabulary is wide."""
 
@@ -92,7 +94,10 @@ def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
 
 
 def compare_long(pair: Pair, check: str, ids: Array) -> None:
-    """One context `[1, length]` through the cache, a chunk at a time, and its end token by token."""
+    """One context `[1, length]`: through the cache, a chunk at a time, its end token by token; without one, whole."""
+    if not pair.caches:
+        _run_whole(pair, check, ids)
+        return
     width = pair_width(pair, ids)
     end = ids.shape[1] - 4
     starts = [*range(0, end, width), *range(end, ids.shape[1])]
@@ -105,9 +110,18 @@ def compare_long(pair: Pair, check: str, ids: Array) -> None:
 
 def pair_width(pair: Pair, ids: Array) -> int:
     """Tokens of a chunk, so that one call's logits stay within bounds."""
+    return max(1, min(128, _CHUNK_LOGITS // _width(pair, ids)))
+
+
+def fits_one_call(pair: Pair, ids: Array) -> bool:
+    """Whether the numbers that one call for all of `ids` gives stay within bounds."""
+    return int(ids.shape[1]) * _width(pair, ids) <= _WHOLE_LOGITS
+
+
+def _width(pair: Pair, ids: Array) -> int:
     pair.restart()
     logits = pair.step("one token", ids[:, :1], np.ones((1, 1), np.int64), np.ones((1, 1), bool))
-    return max(1, min(128, _CHUNK_LOGITS // int(logits.shape[-1])))
+    return int(logits.shape[-1])
 
 
 def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:

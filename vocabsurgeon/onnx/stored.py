@@ -36,13 +36,13 @@ def open_stored(path: Path) -> Stored:
         return _single(path)
     if not path.is_dir():
         raise UsageError("does not exist", where=path, hint=_HINT)
-    has_weights = any(path.glob("*.safetensors"))
+    has_weights = any(any(path.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
     graphs = [] if has_weights and not any(path.glob("*.onnx")) else list_onnx(path)
     if graphs:
         return _folder(path, graphs)
     if has_weights:
         return _checkpoint(Checkpoint.open(path))
-    raise OnnxError("holds neither ONNX files nor safetensors", where=path, hint=_HINT)
+    raise OnnxError("holds neither ONNX files nor weights", where=path, hint=_HINT)
 
 
 def _single(path: Path) -> Stored:

@@ -15,14 +15,18 @@ _WIDENED = 1 << 21
 
 
 class Tally:
-    """Sums up the logits that are `add`ed; `report` turns the sums into a verdict."""
+    """Sums up the numbers that are `add`ed; `report` turns the sums into a verdict.
 
-    def __init__(self) -> None:
+    `choices`: they are logits, so that the likeliest token and the distribution are compared too.
+    """
+
+    def __init__(self, choices: bool = True) -> None:
+        self._choices = choices
         self._positions, self._kl, self._scale = 0, 0.0, 0.0
         self._max_abs_diff, self._worst = 0.0, "nothing differs"
         self._margins: list[float] = []
         """How far the model's top two are apart, wherever the export's choice is another."""
-        self._greedy_equal = True
+        self._greedy_equal, self._decoded = True, False
         self._nans = [0, 0]
         """Positions with a NaN, of the model and of the export."""
         self._checks: dict[str, None] = {}
@@ -34,23 +38,27 @@ class Tally:
         for start in range(0, len(model), step):
             a, b = (side[start : start + step].astype(np.float64) for side in (model, export))
             self._add_differences(check, start, a, b)
-            self._add_choices(a, b, greedy)
             self._positions += len(a)
             self._nans = [
                 seen + int(np.isnan(x).any(axis=-1).sum()) for seen, x in zip(self._nans, (a, b), strict=True)
             ]
-            self._kl += float(_divergence(a, b).sum())
+            if self._choices:
+                self._add_choices(a, b, greedy)
+                self._kl += float(_divergence(a, b).sum())
 
-    def report(self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = ()) -> ParityReport:
-        """The verdict on everything added, by `tolerance` at the scale of the model's largest logit."""
+    def report(
+        self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = (), encoder: ParityReport | None = None
+    ) -> ParityReport:
+        """The verdict on everything added, by `tolerance` at the scale of the model's largest number; `encoder` is that
+        on the encoder's states."""
         positions = max(1, self._positions)
         allowed = tolerance.allowed(self._scale)
         return ParityReport(
             dtype=dtype,
             max_abs_diff=self._max_abs_diff,
-            mean_kl=self._kl / positions,
-            top1_agreement=1 - len(self._margins) / positions,
-            greedy_equal=self._greedy_equal,
+            mean_kl=self._kl / positions if self._choices else None,
+            top1_agreement=1 - len(self._margins) / positions if self._choices else None,
+            greedy_equal=self._greedy_equal if self._decoded else None,
             tolerance=allowed,
             clear_misses=sum(not margin <= 2 * allowed for margin in self._margins),
             positions=self._positions,
@@ -59,6 +67,7 @@ class Tally:
             model_nans=self._nans[0],
             export_nans=self._nans[1],
             skipped=skipped,
+            encoder=encoder,
         )
 
     def _add_differences(self, check: str, start: int, model: Array, export: Array) -> None:
@@ -75,6 +84,7 @@ class Tally:
         for row in model[differs]:
             second, first = np.sort(row)[-2:] if len(row) > 1 else (-np.inf, row[0])
             self._margins.append(float(first - second))
+        self._decoded |= greedy
         if greedy and differs.any():
             self._greedy_equal = False
 

@@ -30,6 +30,8 @@ class StoredTensor:
     uses: tuple[str, ...] = ()
     external: bool = True
     content: bytes | None = None
+    whole: tuple[int, int] | None = None
+    """Where the TensorProto lies in the graph's file; None for a checkpoint."""
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -50,10 +52,11 @@ class StoredTensor:
 
 
 def checkpoint_tensors(checkpoint: Checkpoint) -> list[StoredTensor]:
-    """Every tensor that the checkpoint's safetensors files hold, in index order."""
+    """Every tensor of the checkpoint, in index order; one that lies transposed in the file, in the shape it lies in."""
     found = []
     for key, info in checkpoint.tensors.items():
         dtype = info.dtype
         element = ElementType(dtype.onnx or dtype.name, dtype.bits, dtype.numpy, dtype.floating)
-        found.append(StoredTensor(key, element, info.shape, checkpoint.path(info.file), info.start, info.nbytes))
+        shape = tuple(info.shape[axis] for axis in info.order) if info.order else info.shape
+        found.append(StoredTensor(key, element, shape, checkpoint.path(info.file), info.start, info.nbytes))
     return found

@@ -1,185 +1,156 @@
-"""From a torch decoder to an ONNX graph: `torch.export` and `torch.onnx` with the patches of `transformers.exporters`.
+"""From a part in torch to an ONNX graph: `torch.export` and `torch.onnx` with the patches of `transformers.exporters`.
 
 The graph comes out as traced, weights in the checkpoint's orientation and shared with the model; `passes` do the rest.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.horizons import most_tokens
+from vocabsurgeon.onnx.parts import Part
+from vocabsurgeon.onnx.probe import first_line
 from vocabsurgeon.onnx.quiet import mute, quiet
-from vocabsurgeon.onnx.signature import IDS, MASK, POSITIONS, CacheLayer, Signature
+from vocabsurgeon.onnx.signature import (
+    BATCH,
+    ENCODED,
+    ENCODED_PAST,
+    IDS,
+    MASK,
+    PAST,
+    POSITIONS,
+    SEQUENCE,
+    STATES_MASK,
+    TOTAL,
+    TYPES,
+)
 
 if TYPE_CHECKING:
     import onnx_ir
     import torch
     from transformers import PreTrainedModel
 
-_CACHE_NAMES = ("cache", "past_key_values")
-_NO_CACHE = "pass --no-cache"
 WRAPPED = "model"
 """What the traced module calls the model: parameters are named `model.…`."""
-_BATCH, _SEQUENCE, _PAST = 2, 3, 5
+_SIZES = {BATCH: 2, SEQUENCE: 3, PAST: 5, TOTAL: 8, ENCODED: 11, ENCODED_PAST: 4}
 """Sizes of the example that is traced: all different, none 0 or 1, so that none is taken for a constant."""
+_CHUNKS = (
+    "chunk_size",
+    "mamba_chunk_size",
+    "attention_chunk_size",
+    "attention_window",
+    "block_size",
+    "local_radius",
+    "local_attn_chunk_length",
+    "lsh_attn_chunk_length",
+)
+"""Config values in tokens: a model that works by chunks is traced on more than one, or their number would be fixed."""
+_FIXED = ("conflicts between user-specified ranges", "Constraints violated")
+_INTEGERS = (IDS, MASK, POSITIONS, TYPES, STATES_MASK)
 
 
-def accepts_positions(model: PreTrainedModel) -> bool:
-    """Whether the model reads `position_ids`; Bloom, say, takes positions from the mask alone."""
-    return POSITIONS in inspect.signature(model.forward).parameters
-
-
-def signature_of(model: PreTrainedModel, cache: bool) -> Signature:
-    """Run one token through the model to see the shapes of its cache and logits.
-
-    Raises `OnnxError` where the cache is not one key and one value tensor a layer.
-    """
-    import torch
-
-    with torch.no_grad(), quiet():
-        ids = torch.zeros(1, 2, dtype=torch.int64)
-        outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=cache)
-    rows = outputs.logits.shape[-1]
-    return Signature(_layers(cache_of(outputs)) if cache else (), rows)
-
-
-def cache_of(outputs: Any) -> Any:
-    """The cache object that a forward pass gave back, None without one."""
-    return next((outputs.get(name) for name in _CACHE_NAMES if outputs.get(name) is not None), None)
-
-
-def cache_argument(model: PreTrainedModel) -> str:
-    """What the model calls the cache it is given: transformers 5.24 renamed it, and warns about the old name."""
-    return next(
-        (name for name in _CACHE_NAMES if name in inspect.signature(model.forward).parameters), _CACHE_NAMES[-1]
-    )
-
-
-def cache_pairs(cache: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Keys and values of each layer of a transformers cache."""
-    return [(layer.keys, layer.values) for layer in cache.layers]
-
-
-def trace(model: PreTrainedModel, signature: Signature, opset: int | None) -> onnx_ir.Model:
-    """The model as an ONNX graph with the names of `signature` and dynamic batch, sequence and past.
+def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Model:
+    """The part as an ONNX graph with the names of its signature; every named dimension is dynamic.
 
     `opset` None is torch's default. Weights are not copied. Raises `OnnxError` where torch cannot export the model.
     """
     import torch
     from transformers.exporters import exporter_onnx
+    from transformers.exporters.exporter_dynamo import reset_model_state
     from transformers.exporters.utils import apply_fx_node_fixes, apply_patches
 
-    example = _example(model, signature)
     with _traceable(model), torch.no_grad(), mute(), apply_patches("onnx"), apply_patches("dynamo"):
         try:
-            program = torch.export.export(
-                _wrapper(model, bool(signature.layers)),
-                (),
-                kwargs=example,
-                dynamic_shapes=_dynamic_shapes(example),
-                strict=False,
-                prefer_deferred_runtime_asserts_over_guards=True,
-            )
+            with reset_model_state(model):
+                program = torch.export.export(
+                    _wrapper(model, part),
+                    (_example(part, model),),
+                    dynamic_shapes=(_dynamic_shapes(part),),
+                    strict=False,
+                    prefer_deferred_runtime_asserts_over_guards=True,
+                )
             apply_fx_node_fixes("onnx", program.graph_module)
             converted: Any = torch.onnx.export(
                 program,
                 args=(),
-                input_names=list(signature.inputs()),
-                output_names=list(signature.outputs()),
+                input_names=list(part.signature.inputs),
+                output_names=list(part.signature.outputs),
                 custom_translation_table=exporter_onnx._ONNX_TRANSLATION_TABLE,
                 opset_version=opset,
                 optimize=False,
                 verbose=False,
             )
         except Exception as error:  # torch raises whatever the model's own code made it raise
-            raise _not_exportable(error) from error
+            raise OnnxError(f"torch cannot export the model: {_reason(error.__cause__ or error)}") from error
     exporter_onnx.apply_onnx_ir_fixes(converted)
     graph: onnx_ir.Model = converted.model
     return graph
 
 
-def _not_exportable(error: Exception) -> OnnxError:
-    cause = error.__cause__ or error
-    reason = next((line.strip() for line in str(cause).splitlines() if line.strip()), "no reason given")
-    return OnnxError(f"torch cannot export the model: {type(cause).__name__}: {reason}")
+def _reason(error: BaseException) -> str:
+    """Why in one line: torch tells at length that it would have to fix a dimension."""
+    if any(mark in str(error) for mark in _FIXED):
+        return "its forward pass fixes the batch or the length it is traced with (a loop over tokens, say)"
+    return first_line(error)
 
 
-def _layers(cache: Any) -> tuple[CacheLayer, ...]:
-    try:
-        pairs = cache_pairs(cache)
-        return tuple(CacheLayer((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])) for key, value in pairs)
-    except (AttributeError, IndexError, TypeError) as error:
-        raise OnnxError("keeps no key and value a layer: its cache cannot be exported", hint=_NO_CACHE) from error
-
-
-def _example(model: PreTrainedModel, signature: Signature) -> dict[str, Any]:
-    """Inputs to trace with. The mask holds a zero, so that no shortcut for all-ones masks is traced."""
+def _example(part: Part, model: PreTrainedModel) -> list[torch.Tensor]:
+    """Inputs to trace with. The masks hold a zero, so that no shortcut for all-ones masks is traced."""
     import torch
 
-    past = _PAST if signature.layers else 0
-    mask = torch.ones(_BATCH, past + _SEQUENCE, dtype=torch.int64)
-    mask[0, 0] = 0
-    example: dict[str, Any] = {
-        IDS: torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64),
-        MASK: mask,
-        POSITIONS: torch.arange(past, past + _SEQUENCE).expand(_BATCH, _SEQUENCE).contiguous(),
-    }
-    if signature.layers:
-        pairs = [(layer.key, layer.value) for layer in signature.layers]
-        example["past"] = [
-            tuple(torch.zeros(_BATCH, heads, past, width, dtype=model.dtype) for heads, width in pair) for pair in pairs
-        ]
+    sizes, dtype = _sizes(model), model.dtype
+    example = []
+    for name, dimensions in part.signature.inputs.items():
+        shape = [sizes[size] if isinstance(size, str) else size for size in dimensions]
+        if name == POSITIONS:
+            past = sizes[PAST] if part.signature.caches else 0
+            tensor = torch.arange(past, past + shape[1]).expand(shape).contiguous()
+        elif name in (MASK, STATES_MASK):
+            tensor = torch.ones(shape, dtype=torch.int64)
+            tensor[0, 0] = 0
+        else:
+            tensor = torch.zeros(shape, dtype=torch.int64 if name in _INTEGERS else dtype)
+        example.append(tensor)
     return example
 
 
-def _dynamic_shapes(example: dict[str, Any]) -> dict[str, Any]:
+def _sizes(model: PreTrainedModel) -> dict[str, int]:
+    """The example's sizes, the lengths of texts beyond two chunks where the model works by chunks."""
+    config: Any = model.config.get_text_config()
+    stated = [getattr(config, name, None) for name in _CHUNKS]
+    flat = [size for value in stated for size in (value if isinstance(value, list | tuple) else [value])]
+    chunk = max((size for size in flat if isinstance(size, int) and size > 0), default=0)
+    longer = max(0, min(2 * chunk, most_tokens(model, _SIZES[ENCODED]) - 2 * _SIZES[ENCODED]))
+    return {name: size + (longer if name in (SEQUENCE, TOTAL, ENCODED) else 0) for name, size in _SIZES.items()}
+
+
+def _dynamic_shapes(part: Part) -> list[dict[int, Any]]:
+    """For each input the dynamic axes. torch infers which are equal and how long they may get (a table of positions
+    ends somewhere), but may fix none; the total length alone follows from others."""
     from torch.export import Dim
 
-    batch, sequence = Dim("batch"), Dim("sequence")
-    shapes: dict[str, Any] = {
-        IDS: {0: batch, 1: sequence},
-        MASK: {0: batch, 1: Dim.AUTO if "past" in example else sequence},
-        POSITIONS: {0: batch, 1: sequence},
-    }
-    if "past" in example:
-        past = Dim("past")
-        shapes["past"] = [tuple({0: batch, 2: past} for _ in pair) for pair in example["past"]]
-    return shapes
+    return [
+        {axis: Dim.AUTO if size == TOTAL else Dim.DYNAMIC for axis, size in enumerate(sizes) if isinstance(size, str)}
+        for sizes in part.signature.inputs.values()
+    ]
 
 
-def _wrapper(model: PreTrainedModel, cached: bool) -> torch.nn.Module:
-    """A module with the graph's own signature around the model."""
+def _wrapper(model: PreTrainedModel, part: Part) -> torch.nn.Module:
+    """A module with the part's own inputs and outputs around the model."""
     import torch
-    from transformers.cache_utils import DynamicCache
 
-    takes_positions, cache_name = accepts_positions(model), cache_argument(model)
-
-    class Decoder(torch.nn.Module):
+    class Traced(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
-        def forward(
-            self,
-            input_ids: torch.Tensor,
-            attention_mask: torch.Tensor,
-            position_ids: torch.Tensor,
-            past: Sequence[tuple[torch.Tensor, torch.Tensor]] | None = None,
-        ) -> Any:
-            given: dict[str, Any] = {POSITIONS: position_ids} if takes_positions else {}
-            if past is not None:
-                given[cache_name] = DynamicCache([tuple(pair) for pair in past])
-            outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=cached, **given)
-            return (outputs.logits, cache_pairs(cache_of(outputs))) if cached else (outputs.logits,)
+        def forward(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+            return list(part.call(dict(zip(part.signature.inputs, tensors, strict=True))))
 
-    class Plain(Decoder):
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor) -> Any:  # type: ignore[override]
-            return super().forward(input_ids, attention_mask, position_ids)
-
-    return (Decoder if cached else Plain)().eval()
+    return Traced().eval()
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def size_values(config: Config, family: Family | None, names: Sequence[str], old
     }
 
 
-_OTHER_SENSES = re.compile("vision|image|video|audio|speech|codec|protein|qformer")
+_OTHER_SENSES = re.compile("vision|image|video|audio|speech|codec|talker|protein|qformer")
 """Sub-models whose vocabulary is another one, even where it has as many rows."""
 
 

@@ -69,6 +69,8 @@ class Family:
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     beyond_moves: bool
     """Whether the model counts those from the size on, so that they move when it grows."""
+    in_parts: tuple[str, ...]
+    """Stored tensors that are joined to one input embedding at load; empty where it is stored as one."""
     no_tokens: str
     """Why the tables have no meaning as a vocabulary of tokens; empty where they have."""
     tied_along: str
@@ -185,6 +187,7 @@ def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> 
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
         beyond_moves=row.get("beyond_moves", False),
+        in_parts=tuple(row.get("in_parts", ())),
         no_tokens=row.get("no_tokens", ""),
         tied_along=row.get("tied_along", ""),
         scaled_if_tied=row.get("scaled_if_tied", False),

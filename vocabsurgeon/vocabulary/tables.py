@@ -125,6 +125,7 @@ def find_tables(
     inputs = inputs or list(known_input_keys())
     outputs = [output_key] if output_key else _outputs(family, architecture, names.output)
     also = family.also if family else {}
+    _refuse_parts(source, family)
     found_output = _first(source, outputs, "", also) if outputs else None
     found_input = (
         _first(source, inputs, prefix, also)
@@ -180,6 +181,16 @@ def _class_facts(
         return None, SHAPES_AND_NAMES, ()
     seen = meta_device.observe(source, trust_remote_code=trust_remote_code)
     return seen.family, meta_device.DECIDED_BY if seen.family else SHAPES_AND_NAMES, seen.evidence
+
+
+def _refuse_parts(source: Checkpoint, family: Family | None) -> None:
+    stored = [key for key in (family.in_parts if family else ()) if key in source.tensors]
+    if family and stored:
+        raise CheckpointError(
+            f"is only a part of the input embedding, which {family.model_type} joins of {len(family.in_parts)} tensors "
+            "at load: tables in parts cannot be edited",
+            where=f"{source.tensors[stored[0]].file}: {stored[0]}",
+        )
 
 
 def _of_one_parameter(family: Family | None) -> tuple[str, ...]:

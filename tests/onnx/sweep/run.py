@@ -1,0 +1,120 @@
+"""The export sweep: every model type of the causal, masked and seq2seq auto classes, a process for each export."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+AUTO = (
+    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+)
+SECONDS = int(os.environ.get("VOCABSURGEON_SWEEP_SECONDS", "300"))
+"""What one export may take."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one exporter made of one class. `verdict`: passed, failed, or unbuilt."""
+
+    model_type: str
+    class_name: str
+    exporter: str
+    verdict: str
+    why: str
+
+
+def subjects(wanted: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """(model type, class name) of every class in `AUTO`, each once."""
+    from transformers.models.auto import modeling_auto
+
+    types, found = set(wanted), {}
+    for name in AUTO:
+        for model_type, classes in getattr(modeling_auto, name).items():
+            for cls in (classes,) if isinstance(classes, str) else classes:
+                if not types or model_type in types:
+                    found[model_type, cls] = None
+    return list(found)
+
+
+def outcomes(pairs: Iterable[tuple[str, str]], exporters: Iterable[str]) -> Iterator[Outcome]:
+    """Every pair through every exporter, two processes at a time."""
+    work = [(*pair, exporter) for pair in pairs for exporter in exporters]
+    with ThreadPoolExecutor(2) as pool:
+        yield from pool.map(lambda item: _in_a_process(*item), work)
+
+
+def here(model_type: str, class_name: str, exporter: str) -> Outcome:
+    """One export in this process."""
+    from tests.onnx.sweep.exporters import EXPORTERS
+    from tests.sweep.models import Unbuilt, built
+
+    try:
+        model = built(model_type, class_name, tied=True).model
+    except Unbuilt as error:
+        return Outcome(model_type, class_name, exporter, "unbuilt", _line(error))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return Outcome(model_type, class_name, exporter, "passed", EXPORTERS[exporter](model, Path(folder)))
+        except Exception as error:  # whatever an exporter raises is the reason to print
+            return Outcome(model_type, class_name, exporter, "failed", _line(error))
+
+
+def main(arguments: list[str]) -> int:
+    """Print outcomes as they come, the counts, and what passes there and not here; 1 where there is such a model."""
+    if arguments[:1] == ["--here"]:
+        print("\t".join(vars(here(*arguments[1:])).values()))
+        return 0
+    exporters = [name for name in ("ours", "theirs") if f"--{name}" in arguments] or ["ours", "theirs"]
+    seen = []
+    for outcome in outcomes(subjects([a for a in arguments if not a.startswith("-")]), exporters):
+        print("\t".join(vars(outcome).values()), flush=True)
+        seen.append(outcome)
+    print()
+    for (exporter, verdict), count in sorted(Counter((o.exporter, o.verdict) for o in seen).items()):
+        print(f"{exporter:8}{verdict:10}{count}")
+    if len(exporters) == 1:
+        return 0
+    behind = passing(seen, "theirs") - passing(seen, "ours")
+    print(f"passes with transformers.exporters alone, not here: {', '.join(sorted(behind)) or 'none'}")
+    return int(bool(behind))
+
+
+def passing(seen: Iterable[Outcome], exporter: str) -> set[str]:
+    """Names of the classes that an exporter passes."""
+    return {outcome.class_name for outcome in seen if (outcome.exporter, outcome.verdict) == (exporter, "passed")}
+
+
+def _in_a_process(model_type: str, class_name: str, exporter: str) -> Outcome:
+    command = [sys.executable, "-m", "tests.onnx.sweep", "--here", model_type, class_name, exporter]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(model_type, class_name, exporter, "failed", f"no end after {SECONDS} s")
+    fields = (done.stdout.strip().splitlines() or [""])[-1].split("\t")
+    if len(fields) != 5:
+        return Outcome(model_type, class_name, exporter, "failed", f"exit {done.returncode}: {_last(done.stderr)}")
+    return Outcome(*fields)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:240]
+
+
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or ["no output"])[-1][:200]

@@ -1,0 +1,96 @@
+"""`ExportReport`: what was exported and how it measured up, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.onnx.audit import AuditReport
+from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.parts import Parts
+from vocabsurgeon.onnx.runtime_types import DTypeChoice
+from vocabsurgeon.onnx.tasks import Task
+
+SCHEMA = "vocabsurgeon.export/1"
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported and how it measured up. `out` is None where it did not pass, and OUT does not exist then."""
+
+    out: Path | None
+    source: Checkpoint
+    task: Task
+    dtype: DTypeChoice
+    opset: int
+    exported: Parts
+    computed: int
+    """Bytes that no checkpoint holds and the graphs need: tables that the model computes when it is made."""
+    audit: AuditReport
+    parity: ParityReport
+
+    @property
+    def passed(self) -> bool:
+        """Small enough, and the logits agree."""
+        return self.small_enough and self.parity.passed
+
+    @property
+    def small_enough(self) -> bool:
+        """Whether the files hold no more than the ratio allows. Computed tables may come on top; copies may not."""
+        counted, most = self.audit.bytes, self.audit.max_ratio
+        if self.audit.small_enough or not counted.expected:
+            return self.audit.small_enough
+        return counted.stored - self.computed <= most * counted.expected and counted.stored <= most * counted.unique
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Inputs of the graph, of the decoder's where there are two."""
+        return tuple(self.exported.parts[-1].signature.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Outputs of the graph, of the decoder's where there are two."""
+        return tuple(self.exported.parts[-1].signature.outputs)
+
+    @property
+    def inputs_ignored(self) -> tuple[str, ...]:
+        """Inputs that a graph takes for its readers' sake."""
+        return tuple(name for part in self.exported.parts for name in part.ignored)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user of the graph should know."""
+        told = [f"exported in {self.dtype.exported}: {self.dtype.reason}", *self.exported.notes]
+        if self.computed:
+            told.append(f"{self.computed:,} bytes are tables that the model computes and no checkpoint holds")
+        told += [f"{name} is accepted and ignored: the model does not read it" for name in self.inputs_ignored]
+        return [*told, *self.parity.reasons, *self.parity.skipped]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract's JSON: the audit's keys, and what was exported."""
+        config = self.source.config
+        return {
+            **self.audit.to_dict(),
+            "schema": SCHEMA,
+            "out": None if self.out is None else str(self.out),
+            "model_type": config.model_type,
+            "architecture": config.architecture,
+            "task": self.task.name,
+            "cache": self.exported.caches,
+            "dtype": self.dtype.to_dict(),
+            "opset": self.opset,
+            "computed_bytes": self.computed,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "graphs": [
+                {"file": part.file, "inputs": list(part.signature.inputs), "outputs": list(part.signature.outputs)}
+                for part in self.exported.parts
+            ],
+            "inputs_ignored": list(self.inputs_ignored),
+            "parity": self.parity.to_dict(),
+            "parity_not_checked": None,
+            "passed": self.passed,
+            "notes": self.notes,
+        }

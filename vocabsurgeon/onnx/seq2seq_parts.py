@@ -1,0 +1,155 @@
+"""An encoder–decoder model as two graphs: the encoder once a text, the decoder for the first call and every step.
+
+The decoder takes keys and values of its own past, and those of the encoder's states. The latter are computed for the
+states beyond `past_key_values.N.encoder.*`: all of them in the first call, where that past is empty, none in a step,
+where it is full. So one graph without branches serves both, whatever the reader passes as states in a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.decoder_part import CACHELESS
+from vocabsurgeon.onnx.model_calls import cache_argument, cache_layers, cache_of, cache_pairs, uses_cache
+from vocabsurgeon.onnx.parts import DECODER, ENCODER, Feed, Part, Parts
+from vocabsurgeon.onnx.probe import answer
+from vocabsurgeon.onnx.signature import (
+    FEATURES,
+    HIDDEN,
+    IDS,
+    MASK,
+    STATES,
+    STATES_MASK,
+    Signature,
+    cross_decoder,
+    past_names,
+    speech_encoder,
+    text_encoder,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
+    """Encoder and decoder. Raises `OnnxError` where the model is no encoder–decoder of text, or of Whisper's kind."""
+    import torch
+
+    if not model.config.is_encoder_decoder:
+        raise OnnxError(f"{type(model).__name__} is no encoder–decoder model", hint="use --task text-generation")
+    speech = model.main_input_name == FEATURES
+    feed = _first_feed(model, speech)
+    encoded = answer(encoder_of(model), **feed)
+    kind, states = type(encoded), encoded[HIDDEN]
+    ids = torch.zeros(1, 2, dtype=torch.int64)
+    mask = None if speech else feed[MASK]
+    outputs = answer(
+        model,
+        encoder_outputs=kind(last_hidden_state=states),
+        attention_mask=mask,
+        decoder_input_ids=ids,
+        **uses_cache(model, cache),
+    )
+    encoder = _encoder(model, feed, states)
+    kept = _kept(outputs) if cache else ((), ())
+    layers, crossed = kept or ((), ())
+    signature = cross_decoder(layers, crossed, outputs.logits.shape[-1], states.shape[-1], mask is not None)
+    notes = () if kept is not None else (CACHELESS,)
+    return Parts((encoder, Part(DECODER, signature, _call(model, signature, kind))), notes)
+
+
+def encoder_of(model: PreTrainedModel) -> torch.nn.Module:
+    """The encoder inside an encoder–decoder model."""
+    found: torch.nn.Module = model.get_encoder()
+    return found
+
+
+def sound_shape(model: PreTrainedModel) -> tuple[int, int] | None:
+    """Mel bins and frames that Whisper's encoder takes, two frames a position; None where the config tells no such."""
+    bins, positions = (getattr(model.config, name, None) for name in ("num_mel_bins", "max_source_positions"))
+    return (bins, 2 * positions) if isinstance(bins, int) and isinstance(positions, int) else None
+
+
+def _first_feed(model: PreTrainedModel, speech: bool) -> dict[str, torch.Tensor]:
+    import torch
+
+    if not speech:
+        ids = torch.zeros(1, 2, dtype=torch.int64)
+        return {IDS: ids, MASK: torch.ones_like(ids)}
+    shape = sound_shape(model)
+    if shape is None:
+        raise OnnxError(f"{type(model).__name__} reads speech in a form that is not known")
+    return {FEATURES: torch.zeros(1, *shape, dtype=model.dtype)}
+
+
+def _encoder(model: PreTrainedModel, feed: dict[str, torch.Tensor], states: torch.Tensor) -> Part:
+    module, width = encoder_of(model), states.shape[-1]
+    shape = sound_shape(model) if FEATURES in feed else None
+    signature = text_encoder(width) if shape is None else speech_encoder(*shape, states.shape[1], width)
+
+    def call(given: Feed) -> Sequence[torch.Tensor]:
+        return [module(**given)[HIDDEN]]
+
+    return Part(ENCODER, signature, call)
+
+
+def _kept(outputs: Any) -> Any:
+    """Layers of the decoder's own cache and of that of the encoder's states, None where they are no keys and values."""
+    cache = cache_of(outputs)
+    own = cache_layers(getattr(cache, "self_attention_cache", None))
+    crossed = cache_layers(getattr(cache, "cross_attention_cache", None))
+    return None if own is None or crossed is None or len(own) != len(crossed) else (own, crossed)
+
+
+def _call(model: PreTrainedModel, signature: Signature, kind: type[Any]) -> Any:
+    """The decoder's call; `kind`: what the encoder's answer is an object of, as models read more of it than states."""
+    names, told = past_names(list(signature.inputs)), uses_cache(model, signature.caches)
+    cache_name = cache_argument(model)
+
+    def call(feed: Feed) -> Sequence[torch.Tensor]:
+        states, given = feed[STATES], dict[str, Any](told)
+        cache = _cache_from([feed[name] for name in names]) if names else None
+        if cache is not None:
+            given[cache_name] = cache
+            states = _beyond(states, feed[names[2]])
+        if STATES_MASK in feed:
+            given["attention_mask"] = _additive(feed[STATES_MASK], states.dtype)
+        outputs = model(encoder_outputs=kind(last_hidden_state=states), decoder_input_ids=feed[IDS], **given)
+        return [outputs.logits, *(_present(cache_of(outputs)) if names else ())]
+
+    return call
+
+
+def _beyond(states: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+    """The states whose keys are not in the past yet."""
+    import torch
+
+    known = past.shape[2]
+    torch._check(known <= states.shape[1])  # type: ignore[no-untyped-call]
+    return states[:, known:]
+
+
+def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A mask `[batch, length]` as what attention adds, `[batch, 1, 1, length]`: models pass one of four dimensions on
+    as it is, where from one of two they would take the length of the states."""
+    import torch
+
+    return (1 - mask)[:, None, None, :].to(dtype) * torch.finfo(dtype).min
+
+
+def _cache_from(past: list[torch.Tensor]) -> Any:
+    """A cache that the model adds to on both sides: its own tokens, and states that it has not seen."""
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    cache.self_attention_cache = DynamicCache(list(zip(past[::4], past[1::4], strict=True)))
+    cache.cross_attention_cache = DynamicCache(list(zip(past[2::4], past[3::4], strict=True)))
+    return cache
+
+
+def _present(cache: Any) -> list[torch.Tensor]:
+    layers = zip(cache_pairs(cache.self_attention_cache), cache_pairs(cache.cross_attention_cache), strict=True)
+    return [tensor for own, crossed in layers for tensor in (*own, *crossed)]
