@@ -101,6 +101,9 @@ TIED_ALONG = {
 IN_PARTS = {"molmo2": ("model.transformer.wte.embedding", "model.transformer.wte.new_embedding")}
 """Model type → the stored tensors that are joined to one input embedding at load (conversion_mapping.py)."""
 
+TAILS = {"idefics": ("model.embed_tokens.additional_embedding.weight", "lm_head.additional_fc.weight")}
+"""Model type → tensors that hold the rows of ids from the size on (IdeficsDecoupledEmbedding)."""
+
 TIED_BESIDE = {"neomme": ("model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight")}
 """Model type → further keys of one parameter where the tables are tied, which are no tables."""
 

@@ -14,6 +14,7 @@ from tests.families.recipes import (
     MORE_SIZES,
     NO_TOKENS,
     SCALED_IF_TIED,
+    TAILS,
     TIED_ALONG,
     TIED_BESIDE,
 )
@@ -66,6 +67,7 @@ def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) 
         "sizes": [] if sizes == ("vocab_size",) else list(sizes),
         "beyond": list(facts.beyond) if any(facts.beyond) else [],
         "beyond_moves": any(facts.beyond) and BEYOND_MOVES[model_type],
+        "tails": list(TAILS.get(model_type, ())),
         "in_parts": list(IN_PARTS.get(model_type, ())),
         "no_tokens": NO_TOKENS.get(model_type, ""),
         "tied_along": TIED_ALONG.get(model_type, ""),

@@ -30,6 +30,7 @@ from vocabsurgeon.surgery.promises import (
 from vocabsurgeon.surgery.quantized import refuse_quantized
 from vocabsurgeon.surgery.row_init import RowContext, check_init, row_init, subword_mean
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
+from vocabsurgeon.surgery.tokens.declared import refuse_declared
 from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens.role_values import role_config_values
 from vocabsurgeon.vocabulary.describe import Description
@@ -75,18 +76,24 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
         return refusal
     if counts.changed and (refusal := refuse_quantized(description, "extend") or _unwritable(grown)):
         return refusal
-    if action is Action.GROW_AND_UNTIE_FLAGS and description.tables.sharing.untied_copies(source.tensors):
+    if description.tables.missing and description.tie.state in _APART:
         return _untie_first(description)
+    if taken := refuse_declared(source.config, assigned.tokens, assigned.roles):
+        return taken
     context = _context(description, grown, request)
     edits = table_edits(grown, _row_expressions(assigned, request, counts, context), context, counts)
     values = _config_values(description, grown, assigned, counts, action)
     return _plan(description, request, assigned, grown, counts, edits, values)
 
 
+_APART = (TieState.UNTIED, TieState.UNTIED_EQUAL, TieState.CONFLICT)
+
+
 def _untie_first(description: Description) -> Refusal:
+    missing = ", ".join(description.tables.missing)
     return Refusal(
         "extend",
-        "the config says tied, the files hold two different tables, and further tables are stored only as one of them",
+        f"the files hold two tables, but not {missing}: random at every load where the flag says untied",
         description.tie.evidence,
         ("`vocabsurgeon untie` first: it stores every table and declares them untied",),
     )

@@ -35,6 +35,12 @@ def grown_tables(description: Description, side: str | None) -> Grown | Refusal:
     tables, family = description.tables, description.tables.family
     if family is not None and family.no_tokens:
         return Refusal("extend", f"{family.model_type} cannot be extended: {family.no_tokens}")
+    if family is not None and (tails := [key for key in family.tails if key in description.source.tensors]):
+        return Refusal(
+            "extend",
+            f"{tails[0]} holds the rows of ids from the vocabulary's size on: they would move when it grows",
+            description.tie.evidence,
+        )
     keys = family.size_keys if family else ("vocab_size",)
     sizes = {name: _size(tables, name) for name in ("encoder", "decoder")}
     two = None not in sizes.values() and sizes["encoder"] != sizes["decoder"]

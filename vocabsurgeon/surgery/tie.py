@@ -40,7 +40,7 @@ _NOTHING_LOST = {"cost": None, "kept": None, "dropped": None}
 
 def _planned(description: Description, request: TieRequest, weighed: Weighed) -> Plan | Refusal:
     action = OPERATIONS[description.tie.state, "tie"]
-    if action is Action.NOTHING:
+    if action is Action.NOTHING and len(set(description.source.config.flags().values())) < 2:
         return no_change(description, "tie", "the tables are tied already")
     if weighed.apart:
         return _others_apart(description, weighed.apart)

@@ -24,7 +24,7 @@ def plan_untie(description: Description) -> Plan | Refusal:
         return refusal
     state, family = description.tie.state, description.tables.family
     action = OPERATIONS[state, "untie"]
-    if action is Action.NOTHING:
+    if action is Action.NOTHING and not _left(description):
         also = ", and equal bit for bit" if state is TieState.UNTIED_EQUAL else ""
         return no_change(description, "untie", f"the tables are untied already{also}")
     if action is Action.REFUSE:
@@ -40,7 +40,7 @@ def plan_untie(description: Description) -> Plan | Refusal:
     config, head = description.source.config, description.tables.output_name
     plain = plain_head_values(config, head or "")
     values = {**tie_flag_values(config, family, False), **plain}
-    plan = retied(description, "untie", _state_after(state, scaled), edits, values, promises)
+    plan = retied(description, "untie", _state_after(description, scaled), edits, values, promises)
     return replace(plan, notes=(*plan.notes, *plain_head_notes(plain)))
 
 
@@ -49,8 +49,8 @@ def _copied(description: Description, factor: float) -> tuple[tuple[TensorEdit, 
 
     The head's is multiplied by `factor`: what the class did to the head's input while the tables were tied.
     """
-    tables, stored = description.tables, description.source.tensors
-    copies = dict(tables.sharing.untied_copies(stored))
+    tables = description.tables
+    copies = dict(tables.untied_copies)
     if tables.output is None and tables.output_name is not None:  # a class that never ties has a head of its own too
         copies.setdefault(tables.output_name, tables.main.key)
     edits = [CopyTensor(*copy, factor if copy[0] == tables.output_name else 1.0) for copy in copies.items()]
@@ -63,8 +63,16 @@ def _promise(edit: CopyTensor) -> Promise:
     return CopyScaled(edit.key, edit.source, edit.factor)
 
 
-def _state_after(state: TieState, scaled: bool) -> TieState:
-    return TieState.UNTIED if scaled or state is TieState.CONFLICT else TieState.UNTIED_EQUAL
+def _state_after(description: Description, scaled: bool) -> TieState:
+    """Two different stored tables stay different; a head that is a copy is equal, unless it was scaled."""
+    different = description.tie.values_equal is False
+    return TieState.UNTIED if scaled or different else TieState.UNTIED_EQUAL
+
+
+def _left(description: Description) -> bool:
+    """Whether untied tables leave something to write: a further table that is not stored, or levels that disagree."""
+    flags = set(description.source.config.flags().values())
+    return bool(description.tables.missing) or len(flags) > 1
 
 
 def _scaled_already(description: Description) -> Refusal:

@@ -41,10 +41,11 @@ class Description:
     @property
     def sharing(self) -> Groups:
         """The groups of keys, stored or not, that are one parameter after loading."""
-        state = self.tie.state
+        state, stored, tie = self.tie.state, self.source.tensors, self.tie
         tied = self.source.config.flags().get((), True) if state is TieState.NO_HEAD else state in _SHARED
-        stored = self.source.tensors
-        return tuple(group for group in self.tables.sharing.groups(tied) if any(key in stored for key in group))
+        apart = {*tie.others_apart, *([self.tables.output_name] if tie.values_equal is False else [])}
+        groups = (tuple(key for key in group if key not in apart) for group in self.tables.sharing.groups(bool(tied)))
+        return tuple(group for group in groups if len(group) > 1 and any(key in stored for key in group))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `inspect`, schema `vocabsurgeon.inspect/1`."""

@@ -17,8 +17,11 @@ from typing import Any
 Path = tuple[str, ...]
 """A config level: `()` is the root, `("text_config",)` one below."""
 
-_HEADS = re.compile(r"LM|ForConditionalGeneration|ForPreTraining|ForSeq2Seq|VisionText2Text")
-"""Names of classes with a head, for classes the table does not hold."""
+_HEADS = re.compile(
+    r"LMHead|WithLM|DoubleHeads|For(CausalLM|MaskedLM|MultimodalLM|ConditionalGeneration|PreTraining|Seq2Seq|"
+    r"VisionText2Text)|[a-z]LM$"
+)
+"""Names of classes with a head, for classes the table does not hold. A bare LM may be the model's (XLMRoberta…)."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Family:
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     beyond_moves: bool
     """Whether the model counts those from the size on, so that they move when it grows."""
+    tails: tuple[str, ...]
+    """Tensors that hold the rows behind the tables, whose ids follow the size; empty for nearly all."""
     in_parts: tuple[str, ...]
     """Stored tensors that are joined to one input embedding at load; empty where it is stored as one."""
     no_tokens: str
@@ -187,6 +192,7 @@ def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> 
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
         beyond_moves=row.get("beyond_moves", False),
+        tails=tuple(row.get("tails", ())),
         in_parts=tuple(row.get("in_parts", ())),
         no_tokens=row.get("no_tokens", ""),
         tied_along=row.get("tied_along", ""),

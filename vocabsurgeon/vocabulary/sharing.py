@@ -28,12 +28,20 @@ class Sharing:
         """The group of the LM head where the tables are tied; empty where it is alone."""
         return next((group for group in self.if_tied if output in group), ())
 
-    def untied_copies(self, stored: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """(key, stored key to copy) of what must be stored too once the tables are no longer tied."""
+    def untied_copies(
+        self, stored: Collection[str], partner: str | None = None, output: str | None = None
+    ) -> tuple[tuple[str, str], ...]:
+        """(key, stored key to copy) of what must be stored too once the tables are no longer tied.
+
+        Where several of a group are stored, `partner` (the input side's table) is copied; the LM head `output` only
+        where nothing else is stored: it may be a table of its own.
+        """
         return tuple(
             (part[0], held[0])
             for group in self.if_tied
-            if (held := [key for key in group if key in stored])
+            if (
+                held := sorted((key for key in group if key in stored), key=lambda key: (key != partner, key == output))
+            )
             for part in _parts(group, self.always)
             if not set(part) & set(held)
         )

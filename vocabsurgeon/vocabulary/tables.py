@@ -62,6 +62,8 @@ class Tables:
     """The key the LM head has or would have; None where the architecture has none."""
     others: tuple[Table, ...]
     sharing: Sharing
+    stored_keys: frozenset[str]
+    """Every key that the checkpoint stores."""
     evidence: tuple[str, ...] = ()
     """What the fallbacks saw, where the families table does not hold the type."""
 
@@ -80,6 +82,30 @@ class Tables:
     def stored(self) -> tuple[Table, ...]:
         """Every table there is: input, output, then the rest."""
         return tuple(table for table in (self.input, self.output, *self.others) if table)
+
+    @property
+    def untied_copies(self) -> Mapping[str, str]:
+        """Key → stored key to copy: what must be stored too once the tables are no longer tied."""
+        partner = self.partner.key if self.partner else None
+        return dict(self.sharing.untied_copies(self.stored_keys, partner, self.output_name))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that are random at every load where the tables are not tied: further tables, stored under no name."""
+        return tuple(key for key in self.untied_copies if key != self.output_name)
+
+    @property
+    def mismatched(self) -> tuple[Table, ...]:
+        """Tables whose rows do not fit the LM head's, though the model has one vocabulary."""
+        head = self.output or self.partner
+        if not self.has_head or head is None:
+            return ()
+        one = self.family is None or len(self.family.size_keys) == 1
+        group = self.sharing.with_head(self.output_name) if one else ()
+        pair = (self.partner,) if self.partner and self.output else ()
+        biases = [table for table in self.others if table.role == "output_bias"]
+        members = [table for table in self.stored if table.key in group and table.role != "output_bias"]
+        return tuple(table for table in (*pair, *members, *biases) if table.vocabulary != head.vocabulary)
 
     @property
     def fixed_beyond(self) -> int:
@@ -110,6 +136,8 @@ def find_tables(
     Raises `UsageError` for a given key that is not stored, `CheckpointError` where no table is found, where more than
     one could be it, or a table is not two-dimensional.
     """
+    if input_key is not None and input_key == output_key:
+        raise UsageError(f"both name {input_key}", where="--input-key and --output-key", hint="name one table once")
     for key in (input_key, output_key):
         if key is not None and key not in source.tensors:
             raise UsageError(
@@ -132,8 +160,16 @@ def find_tables(
         or _first(source, _of_one_parameter(family), prefix)
         or _first(source, known_input_keys(), prefix)
     )
+    if found_input is None and family is not None:
+        found_input = _below_another_prefix(source, family.input_key, prefix)
     if found_input == found_output and input_key is None:  # some heads bear a name that elsewhere is an input table's
         found_input = None
+    if family is None and found_input is None and found_output is not None and not source.config.flags().get(()):
+        raise CheckpointError(
+            f"is the only table found, and it looks like an output: no input embedding is known for {architecture!r}",
+            where=f"{source.tensors[found_output].file}: {found_output}",
+            hint="name the input embedding with --input-key; a head alone (CTC) is no vocabulary to extend",
+        )
     if found_input is None and found_output is None:
         _refuse_packed(source, inputs)
         raise CheckpointError(
@@ -155,7 +191,7 @@ def find_tables(
         _table(source, "output", found_output, beyond),
         input_name,
         output_name,
-        _others(source, family, prefix, beyond, {found_input, found_output}),
+        _others(source, family, prefix, beyond, {found_input, found_output}) or _bias_beside(source, found_output),
         sharing_of(
             family,
             _speller(source, prefix, also, bare),
@@ -164,6 +200,7 @@ def find_tables(
             named=named,
             apart=family is not None and source.config.data.get(family.apart_if_false) is False,
         ),
+        frozenset(source.tensors),
         (*told, *names.evidence),
     )
 
@@ -207,6 +244,13 @@ def _rows(source: Checkpoint, key: str | None) -> int | None:
 
 def _bare(key: str, prefix: str) -> tuple[str, ...]:
     return (key.removeprefix(prefix + "."),) if prefix and key.startswith(prefix + ".") else ()
+
+
+def _below_another_prefix(source: Checkpoint, key: str, prefix: str) -> str | None:
+    """The one stored key that is `key` with another name of the base model before it (LlamaForQuestionAnswering)."""
+    bare = next(iter(_bare(key, prefix)), key)
+    found = [stored for stored in source.tensors if stored.partition(".")[2] == bare]
+    return found[0] if len(found) == 1 else None
 
 
 def _speller(source: Checkpoint, prefix: str, also: Mapping[str, tuple[str, ...]], bare: bool) -> Callable[[str], str]:
@@ -291,9 +335,25 @@ def _others(
         for tensor in tensors:
             for key in _stored_as(source, tensor.key, prefix, family.also if family else {}):
                 if key not in found:
+                    _require_axis(source.tensors[key], tensor.axis)
                     over = beyond.output if role == "output_bias" else 0
                     tables.setdefault(key, Table(role, key, source.tensors[key], tensor.axis, over, beyond.moves))
     return tuple(tables.values())
+
+
+def _require_axis(info: TensorInfo, axis: int) -> None:
+    if len(info.shape) <= axis:
+        raise CheckpointError(
+            f"has shape {list(info.shape)}, where its vocabulary is due along dimension {axis}",
+            where=f"{info.file}: {info.key}",
+        )
+
+
+def _bias_beside(source: Checkpoint, head: str | None) -> tuple[Table, ...]:
+    """The bias beside an LM head whose class no table knows."""
+    key = f"{head.removesuffix('.weight')}.bias" if head and head.endswith(".weight") else ""
+    info = source.tensors.get(key)
+    return (Table("output_bias", key, info),) if info and head and info.shape == source.tensors[head].shape[:1] else ()
 
 
 def _stored_as(source: Checkpoint, key: str, prefix: str, also: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

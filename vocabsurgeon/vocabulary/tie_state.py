@@ -59,6 +59,8 @@ class Tie:
     comparison: Comparison | None
     duplicate_bytes: int
     evidence: tuple[str, ...]
+    others_apart: tuple[str, ...] = ()
+    """Further stored tables of the head's group that hold something else than the input side's."""
 
     @property
     def distance(self) -> Distance | None:
@@ -88,13 +90,15 @@ def tie_of(
         none = (f"{tables.architecture or 'the architecture'} has no LM head",)
         return Tie(TieState.NO_HEAD, None, EFFECTIVE[TieState.NO_HEAD], None, None, 0, none)
     equal = None if quantized else _equal(source, tables)
+    others = () if quantized else _others_apart(source, tables)
     apart = _apart(source, tables) if compare and equal is False else None
     tied = _counts_as_tied(declared.value, tables, equal)
-    state = _state_of_quantized(tables, tied, quantized) if quantized else _state(tables, tied, equal)
+    state = _state_of_quantized(tables, tied, quantized) if quantized else _state(tables, tied, equal, others)
     duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
     readings = () if quantized else map(str, readings_of(state, source.config.model_type))
     evidence = (*declared.evidence, *_stored(tables, quantized), *_measured(state, equal, apart), *readings)
-    return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, evidence)
+    told = (*_told_of(tables, state, others), *_mismatch(tables, state))
+    return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, (*evidence, *told), others)
 
 
 def declared_tie(source: Checkpoint, family: Family | None) -> Declared:
@@ -150,10 +154,44 @@ def _counts_as_tied(declared: bool, tables: Tables, equal: bool | None) -> bool:
     return declared if forced is None else forced
 
 
-def _state(tables: Tables, declared: bool, equal: bool | None) -> TieState:
+def _others_apart(source: Checkpoint, tables: Tables) -> tuple[str, ...]:
+    """The stored members of the head's group, but the pair itself, whose bits are not the input side's."""
+    first = tables.partner
+    group = tables.sharing.with_head(tables.output_name)
+    members = [table for table in tables.others if table.key in group and table is not first]
+    if tables.input is not None and first is not None and tables.input is not first and tables.input.key in group:
+        members.append(tables.input)
+    return tuple(
+        table.key for table in members if first and not tables_equal(source.rows(first.key), source.rows(table.key))
+    )
+
+
+def _told_of(tables: Tables, state: TieState, others: tuple[str, ...]) -> Sequence[str]:
+    """What further tables add to the verdict."""
+    lines = [f"{key} differs from {tables.partner.key if tables.partner else 'the rest'}" for key in others]
+    if state in (TieState.UNTIED, TieState.UNTIED_EQUAL):
+        lines += [
+            f"{key} is not stored: it is random at every load while the flag says untied" for key in tables.missing
+        ]
+    return lines
+
+
+def _mismatch(tables: Tables, state: TieState) -> Sequence[str]:
+    if state is not TieState.ROW_MISMATCH:
+        return ()
+    head = tables.output or tables.partner
+    rows = head.vocabulary if head else 0
+    found = [f"{table.key} has {table.vocabulary}, not {rows}" for table in tables.mismatched]
+    return [f"the tables have different numbers of rows: {', '.join(found)}"]
+
+
+def _state(tables: Tables, declared: bool, equal: bool | None, others: tuple[str, ...]) -> TieState:
+    if tables.mismatched:
+        return TieState.ROW_MISMATCH
+    forced = tables.family is not None and tables.family.tie_forced
+    if declared and others and not forced:
+        return TieState.CONFLICT
     if tables.partner and tables.output:
-        if tables.partner.vocabulary != tables.output.vocabulary:
-            return TieState.ROW_MISMATCH
         if equal:
             return TieState.TIED_DUPLICATE if declared else TieState.UNTIED_EQUAL
         return TieState.CONFLICT if declared else TieState.UNTIED
@@ -205,7 +243,7 @@ def _measured(state: TieState, equal: bool | None, apart: Comparison | None) -> 
     if equal is None:
         return ()
     if state is TieState.ROW_MISMATCH:
-        return ("the two tables have different numbers of rows",)
+        return ()
     if equal:
         return ("the two tables are equal bit for bit",)
     if apart is None:
