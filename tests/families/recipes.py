@@ -104,6 +104,9 @@ IN_PARTS = {"molmo2": ("model.transformer.wte.embedding", "model.transformer.wte
 TAILS = {"idefics": ("model.embed_tokens.additional_embedding.weight", "lm_head.additional_fc.weight")}
 """Model type → tensors that hold the rows of ids from the size on (IdeficsDecoupledEmbedding)."""
 
+ADAPTIVE_IF = {"flaubert": "asm", "xlm": "asm"}
+"""Model type → the config value that makes the LM head an adaptive softmax: clusters instead of a table."""
+
 TIED_BESIDE = {"neomme": ("model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight")}
 """Model type → further keys of one parameter where the tables are tied, which are no tables."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.families.observe import Facts
 from tests.families.recipes import (
+    ADAPTIVE_IF,
     APART_IF_FALSE,
     BEYOND_MOVES,
     IN_PARTS,
@@ -67,6 +68,7 @@ def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) 
         "sizes": [] if sizes == ("vocab_size",) else list(sizes),
         "beyond": list(facts.beyond) if any(facts.beyond) else [],
         "beyond_moves": any(facts.beyond) and BEYOND_MOVES[model_type],
+        "adaptive_if": ADAPTIVE_IF.get(model_type, ""),
         "tails": list(TAILS.get(model_type, ())),
         "in_parts": list(IN_PARTS.get(model_type, ())),
         "no_tokens": NO_TOKENS.get(model_type, ""),

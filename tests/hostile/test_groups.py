@@ -155,3 +155,15 @@ def test_one_key_for_both_tables_is_bad_usage(tmp_path: Path) -> None:
     key = "model.embed_tokens.weight"
     ran = vocabsurgeon("untie", taken(tmp_path / "s"), tmp_path / "out", "--input-key", key, "--output-key", key)
     assert ran.code == 2 and "both name" in ran.line
+
+
+def test_an_adaptive_softmax_is_no_table(tmp_path: Path) -> None:
+    source = with_config(taken(tmp_path / "source"), model_type="xlm", asm=True, architectures=["XLMWithLMHeadModel"])
+    ran = vocabsurgeon("inspect", source)
+    assert ran.code == 2 and "adaptive softmax" in ran.line
+
+
+def test_a_size_under_an_unknown_name_is_not_left_behind(tmp_path: Path) -> None:
+    source = with_config(taken(tmp_path / "source"), model_type="unheard", vocab_size=None, n_tokens=64)
+    ran = vocabsurgeon("extend", source, tmp_path / "out", "--token", "<a>")
+    assert ran.code == 2 and "n_tokens = 64" in ran.line

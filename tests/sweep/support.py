@@ -28,6 +28,17 @@ Verified with transformers {transformers}, torch {torch}, tokenizers {tokenizers
 - **no**, with a number: refused with exit code 2 (1 where something would be lost), for the reason below.
 - **not built**: no tiny model of the class could be made, for the reason below; the families table holds its names.
 
+Refused for what their files hold, whatever the class:
+
+| where | what | why |
+|---|---|---|
+| XLM and FlauBERT with `asm` true | everything | the head is an adaptive softmax: clusters of ids instead of a table |
+| Molmo 2 | everything | the input embedding is stored in two tensors that are joined at load |
+| IDEFICS with additional embeddings | `extend` | the rows of its image tokens follow the size: they would move |
+| MusicGen's decoder, Dia | `extend` (MusicGen: everything) | tables of audio codes, one for each codebook |
+| two vocabularies (Marian) | `extend` without `--side`, or with `both` | a new id of one may be an old one of the other |
+| a quantized table | `extend`, `tie`, `untie` | its rows cannot be read, added or compared |
+
 | model type | class | inspect | extend | untie | tie |
 |---|---|---|---|---|---|
 """

@@ -48,6 +48,21 @@ _OTHER_SENSES = re.compile("vision|image|video|audio|speech|codec|talker|protein
 """Sub-models whose vocabulary is another one, even where it has as many rows."""
 
 
+def other_sizes(config: Config, rows: int) -> Sequence[str]:
+    """Config values of unknown names that may state the size, where none of a known name does."""
+    if config.numbers(_SIZE):
+        return ()
+    return [
+        f"{dotted((*path, key))} = {value}"
+        for path, level in config.levels.items()
+        for key, value in level.items()
+        if type(value) is int and value == rows and _MAY_BE_SIZE.search(key)
+    ]
+
+
+_MAY_BE_SIZE = re.compile("vocab|token|words|symbols|embeddings")
+
+
 def _silent_level(config: Config, family: Family | None) -> Path:
     """Where the size belongs in a config that leaves it to the class's default: the text config, else the root."""
     nested = (family.nested if family else ()) or next((path for path in _TEXT if path in config.levels), ())

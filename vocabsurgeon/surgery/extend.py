@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from vocabsurgeon.checkpoint.config import CONFIG, Config
 from vocabsurgeon.checkpoint.edits import RowExpression, TensorEdit, WriteFile, WriteRows
 from vocabsurgeon.errors import UsageError
-from vocabsurgeon.surgery.config_edits import Values, config_edit, scale_values, size_values, tie_flag_values
+from vocabsurgeon.surgery.config_edits import (
+    Values,
+    config_edit,
+    other_sizes,
+    scale_values,
+    size_values,
+    tie_flag_values,
+)
 from vocabsurgeon.surgery.extend_plan import ExtendPlan, RowCounts
 from vocabsurgeon.surgery.extend_tables import Grown, grown_tables, refuse_taken, table_edits
 from vocabsurgeon.surgery.flags import named_keys, refuse
@@ -78,6 +85,9 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
         return refusal
     if description.tables.missing and description.tie.state in _APART:
         return _untie_first(description)
+    unknown = description.tables.family is None and counts.after > counts.before
+    if unknown and (sizes := other_sizes(source.config, counts.before)):
+        return _no_known_size(sizes)
     if taken := refuse_declared(source.config, assigned.tokens, assigned.roles):
         return taken
     context = _context(description, grown, request)
@@ -96,6 +106,14 @@ def _untie_first(description: Description) -> Refusal:
         f"the files hold two tables, but not {missing}: random at every load where the flag says untied",
         description.tie.evidence,
         ("`vocabsurgeon untie` first: it stores every table and declares them untied",),
+    )
+
+
+def _no_known_size(sizes: Sequence[str]) -> Refusal:
+    return Refusal(
+        "extend",
+        f"{CONFIG} does not state the size of an unknown type under a known name ({', '.join(sizes)} may be it)",
+        ways_out=("state vocab_size in config.json, if that is what the class reads",),
     )
 
 

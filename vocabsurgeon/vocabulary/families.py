@@ -72,6 +72,8 @@ class Family:
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     beyond_moves: bool
     """Whether the model counts those from the size on, so that they move when it grows."""
+    adaptive_if: str
+    """The root's config value that makes the LM head an adaptive softmax; empty for nearly all."""
     tails: tuple[str, ...]
     """Tensors that hold the rows behind the tables, whose ids follow the size; empty for nearly all."""
     in_parts: tuple[str, ...]
@@ -192,6 +194,7 @@ def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> 
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
         beyond_moves=row.get("beyond_moves", False),
+        adaptive_if=row.get("adaptive_if", ""),
         tails=tuple(row.get("tails", ())),
         in_parts=tuple(row.get("in_parts", ())),
         no_tokens=row.get("no_tokens", ""),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from vocabsurgeon.checkpoint.config import CONFIG
 from vocabsurgeon.checkpoint.header import TensorInfo
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError, UsageError
@@ -153,7 +154,7 @@ def find_tables(
     inputs = inputs or list(known_input_keys())
     outputs = [output_key] if output_key else _outputs(family, architecture, names.output)
     also = family.also if family else {}
-    _refuse_parts(source, family)
+    _refuse_no_table(source, family)
     found_output = _first(source, outputs, "", also) if outputs else None
     found_input = (
         _first(source, inputs, prefix, also)
@@ -220,7 +221,12 @@ def _class_facts(
     return seen.family, meta_device.DECIDED_BY if seen.family else SHAPES_AND_NAMES, seen.evidence
 
 
-def _refuse_parts(source: Checkpoint, family: Family | None) -> None:
+def _refuse_no_table(source: Checkpoint, family: Family | None) -> None:
+    if family and family.adaptive_if and source.config.data.get(family.adaptive_if) is True:
+        raise CheckpointError(
+            f"{family.adaptive_if} is true: the head is an adaptive softmax, clusters of ids instead of a table",
+            where=CONFIG,
+        )
     stored = [key for key in (family.in_parts if family else ()) if key in source.tensors]
     if family and stored:
         raise CheckpointError(
