@@ -36,7 +36,7 @@ Refused for what their files hold, whatever the class:
 | Molmo 2 | everything | the input embedding is stored in two tensors that are joined at load |
 | IDEFICS with additional embeddings | `extend` | the rows of its image tokens follow the size: they would move |
 | MusicGen's decoder, Dia | `extend` (MusicGen: everything) | tables of audio codes, one for each codebook |
-| two vocabularies (Marian) | `extend` without `--side`, or with `both` | a new id of one may be an old one of the other |
+| two vocabularies (Marian) | `extend` without one `--side` | a new id of one may be an old one of the other |
 | a quantized table | `extend`, `tie`, `untie` | its rows cannot be read, added or compared |
 
 | model type | class | inspect | extend | untie | tie |
