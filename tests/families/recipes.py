@@ -104,6 +104,12 @@ IN_PARTS = {"molmo2": ("model.transformer.wte.embedding", "model.transformer.wte
 TAILS = {"idefics": ("model.embed_tokens.additional_embedding.weight", "lm_head.additional_fc.weight")}
 """Model type → tensors that hold the rows of ids from the size on (IdeficsDecoupledEmbedding)."""
 
+TABLE_IS_HEAD_IF_FALSE = {"deberta": "legacy", "deberta-v2": "legacy"}
+"""Model type → the config value that, where false, has the class multiply by the input embedding itself."""
+
+MORE_BIASES = {"deberta": {"lm_predictions.lm_head.bias": 0}, "deberta-v2": {"lm_predictions.lm_head.bias": 0}}
+"""Model type → output biases that only another config value brings about."""
+
 ADAPTIVE_IF = {"flaubert": "asm", "xlm": "asm"}
 """Model type → the config value that makes the LM head an adaptive softmax: clusters instead of a table."""
 

@@ -32,6 +32,6 @@ def test_more_than_two_gigabytes_are_exported_and_pass(tmp_path: Path) -> None:
     report = export(tmp_path / "c", tmp_path / "o")
     assert report.passed, report.notes
     assert report.audit.bytes.stored > PROTOBUF
-    assert report.audit.bytes.ratio == 1.0
+    assert report.audit.bytes.ratio <= 1.01
     assert (tmp_path / "o" / "model.onnx").stat().st_size < 1_000_000
     assert max(t.offset for t in read_onnx(tmp_path / "o" / "model.onnx").tensors) > 1e9

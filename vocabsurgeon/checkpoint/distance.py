@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vocabsurgeon.checkpoint.evaluate import round_once
 from vocabsurgeon.checkpoint.rounding import Rounding, power_below, rounding_steps
 from vocabsurgeon.checkpoint.rows import TableReader
 
@@ -17,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 WORST = 8
 """How many of the rows that agree least are named."""
-_ELEMENTS = 1 << 16
+_ELEMENTS = 1 << 17
 """Elements in work at a time: a few float32 copies of them stay in a core's own cache."""
 _SPANS = 64
 """Parts that a table is split into for the cores; the sums are taken in their order, so the result is one."""
@@ -70,8 +71,24 @@ def distance(first: TableReader, second: TableReader) -> Distance:
     steps = rounding_steps(first.info.dtype, second.info.dtype)
     with ThreadPoolExecutor(min(4, cpu_count() or 1)) as pool:
         parts = list(pool.map(lambda span: _compare(first, second, span, kept, steps), _spans(first.shape[0])))
-    explained = next((step.name for step in steps if all(step in part.explained for part in parts)), None)
+    left = (step for step in steps if all(step in part.explained for part in parts))
+    explained = next((step.name for step in left if step.cast is None or _is_cast(first, second, step.cast)), None)
     return _summed(kept, parts, explained)
+
+
+def _is_cast(first: TableReader, second: TableReader, dtype: np.dtype[Any]) -> bool:
+    """Whether one of the tables is the other, rounded to `dtype`; stops where neither can be."""
+    ways = [True, True]
+    step = max(1, _ELEMENTS // max(1, first.shape[1]))
+    with np.errstate(all="ignore"):
+        for start in range(0, first.shape[0], step):
+            stop = min(start + step, first.shape[0])
+            a, b = (table.block(start, stop).astype(np.float64) for table in (first, second))
+            held = [bool((round_once(x, dtype).astype(np.float64) == y).all()) for x, y in ((a, b), (b, a))]
+            ways = [way and holds for way, holds in zip(ways, held, strict=True)]
+            if not any(ways):
+                return False
+    return True
 
 
 class _Rows:

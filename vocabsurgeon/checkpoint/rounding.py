@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -33,6 +33,9 @@ class Rounding:
     absolute: float
     """The same near zero, where the type's steps grow no smaller."""
 
+    cast: Any = None
+    """The numpy type, where one table must be the other rounded to it; None where both are stored in it."""
+
     def explains(self, power: Array, gap: Array) -> bool:
         """Whether every `gap` is within this rounding; `power`: the power of two below the larger of the values."""
         limit = power * power.dtype.type(self.relative)
@@ -58,7 +61,8 @@ def rounding_steps(first: DType, second: DType) -> tuple[Rounding, ...]:
         return ()
     stored = min(first, second, key=_digits)
     coarser = [by_name()[name] for name in _COMMON if _digits(by_name()[name]) < _digits(stored)]
-    return (_rounding(stored, 1.0 if first == second else 0.5), *(_rounding(dtype, 0.5) for dtype in coarser))
+    own = _rounding(stored, 1.0) if first == second else replace(_rounding(stored, 0.5), cast=stored.numpy)
+    return (own, *(replace(_rounding(dtype, 0.5), cast=dtype.numpy) for dtype in coarser))
 
 
 def _digits(dtype: DType) -> int:

@@ -256,7 +256,10 @@ def _notes(
         notes.append("nothing to change: every requested token exists")
     if description.tie.state is TieState.CONFLICT:
         grew = "both grew, and the flags now say untied" if edits else "the flags now say untied"
-        notes.append(f"{CONFIG} said tied, the files hold two different tables: {grew}")
+        apart = next((line for line in description.tie.evidence if line.startswith("the two tables differ")), "")
+        notes.append(
+            f"{CONFIG} said tied, the files hold two different tables: {grew}" + (f"; {apart}" if apart else "")
+        )
     if counts.filled:
         notes.append(f"{len(counts.filled)} ids that the tokenizer already had without a row got one")
     for table in description.tables.stored if edits else ():

@@ -19,6 +19,7 @@ from vocabsurgeon.surgery.report import OperationReport
 from vocabsurgeon.surgery.tie import is_lossy, plan_tie
 from vocabsurgeon.surgery.untie import plan_untie
 from vocabsurgeon.vocabulary.describe import Description, describe
+from vocabsurgeon.vocabulary.tie_state import TieState
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,13 @@ def run(
 def _described(
     checkpoint: Path | str, operation: Operation, input_key: str | None, output_key: str | None, trust_remote_code: bool
 ) -> Description:
-    return describe(
-        Checkpoint.open(checkpoint),
-        compare=operation.compare,
-        input_key=input_key,
-        output_key=output_key,
-        trust_remote_code=trust_remote_code,
-    )
+    """A conflict is compared to the end whatever is done about it: how far apart the tables are says what happened."""
+    source = Checkpoint.open(checkpoint)
+    keys = {"input_key": input_key, "output_key": output_key}
+    found = describe(source, compare=operation.compare, trust_remote_code=trust_remote_code, **keys)  # type: ignore[arg-type]
+    if found.tie.state is TieState.CONFLICT and not operation.compare:
+        found = describe(source, compare=True, trust_remote_code=trust_remote_code, **keys)  # type: ignore[arg-type]
+    return found
 
 
 def tie(

@@ -14,7 +14,7 @@ from vocabsurgeon.surgery.operations import OPERATIONS, Action
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.promises import DropLossless
 from vocabsurgeon.surgery.quantized import refuse_quantized
-from vocabsurgeon.vocabulary.describe import Description
+from vocabsurgeon.vocabulary.describe import Description, tie_json
 from vocabsurgeon.vocabulary.tie_state import TieState
 
 
@@ -27,7 +27,8 @@ def plan_tie(
     refused (exit 1). A class that never shares them, tables of two widths and quantized tables are refused (exit 2).
     """
     planned = _refused(description) or _planned(description, request, weighed or Weighed((), None))
-    return replace(planned, details={**_NOTHING_LOST, **planned.details})
+    told = {"tie": tie_json(description.tie)} if isinstance(planned, Refusal) else {}
+    return replace(planned, details={**_NOTHING_LOST, **told, **planned.details})
 
 
 def is_lossy(description: Description) -> bool:
@@ -47,6 +48,7 @@ def _planned(description: Description, request: TieRequest, weighed: Weighed) ->
     if action is Action.LOSSY_TIE:
         return _lossy(description, request, weighed)
     edits, promises = _dropped(description, weighed.twins) if action is Action.DROP_COPY else ((), ())
+    edits = (*edits, *map(DropTensor, weighed.idle))
     values = tie_flag_values(description.source.config, description.tables.family, True)
     return retied(description, "tie", TieState.TIED, edits, values, promises)
 
@@ -56,9 +58,10 @@ def _lossy(description: Description, request: TieRequest, weighed: Weighed) -> P
     if isinstance(chosen, Refusal):
         return chosen
     edits, promises = merged(description, chosen, weighed.twins)
+    edits = (*edits, *map(DropTensor, weighed.idle))
     values = tie_flag_values(description.source.config, description.tables.family, True)
     plan = retied(description, "tie", TieState.TIED, edits, values, promises)
-    told = (*plan.notes, *notes(description, chosen))
+    told = (*plan.notes, *notes(description, chosen, weighed.cost is not None))
     return replace(plan, notes=told, details=details(description, chosen, weighed))
 
 

@@ -72,6 +72,8 @@ class Family:
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     beyond_moves: bool
     """Whether the model counts those from the size on, so that they move when it grows."""
+    table_is_head_if_false: str
+    """The root's config value that, where false, makes the input embedding itself the head; empty for nearly all."""
     adaptive_if: str
     """The root's config value that makes the LM head an adaptive softmax; empty for nearly all."""
     tails: tuple[str, ...]
@@ -194,6 +196,7 @@ def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> 
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
         beyond_moves=row.get("beyond_moves", False),
+        table_is_head_if_false=row.get("table_is_head_if_false", ""),
         adaptive_if=row.get("adaptive_if", ""),
         tails=tuple(row.get("tails", ())),
         in_parts=tuple(row.get("in_parts", ())),

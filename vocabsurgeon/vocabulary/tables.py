@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from vocabsurgeon.checkpoint.config import CONFIG
@@ -93,7 +93,8 @@ class Tables:
     @property
     def missing(self) -> tuple[str, ...]:
         """Keys that are random at every load where the tables are not tied: further tables, stored under no name."""
-        return tuple(key for key in self.untied_copies if key != self.output_name)
+        group = self.sharing.with_head(self.output_name)
+        return tuple(key for key in self.untied_copies if key in group and key != self.output_name)
 
     @property
     def mismatched(self) -> tuple[Table, ...]:
@@ -214,7 +215,8 @@ def _class_facts(
         return observed, meta_device.DECIDED_BY, ()
     family = _family(source, source.config.model_type, source.config.architecture)
     if family is not None:
-        return family, "families table", ()
+        reads_table = source.config.data.get(family.table_is_head_if_false) is False
+        return replace(family, tie_level="always") if reads_table else family, "families table", ()
     if input_key:
         return None, SHAPES_AND_NAMES, ()
     seen = meta_device.observe(source, trust_remote_code=trust_remote_code)

@@ -163,7 +163,9 @@ MEASURED = {
 def test_the_measured_cost_is_in_the_refusal_and_in_the_report(
     options: tuple[str, ...], kept_: str, tmp_path: Path
 ) -> None:
-    arguments = ("tie", shelved(tied=False), tmp_path / "out", *options, "--json")
+    probe = tmp_path / "probe.txt"
+    probe.write_text(" ".join(f"w{number % 63 + 1}" for number in range(200)))
+    arguments = ("tie", shelved(tied=False), tmp_path / "out", "--probe", probe, *options, "--json")
     refused = vocabsurgeon(*arguments)
     assert refused.code == 1 and leftovers(tmp_path / "out") == []
     costs = {entry["candidate"]: entry["kl_mean"] for entry in refused.document["cost"]["candidates"]}

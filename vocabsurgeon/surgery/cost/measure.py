@@ -52,7 +52,7 @@ def _blank(description: Description, candidate: Candidate) -> Cost:
 
 def _longest(model: Any) -> int:
     stated = getattr(text_config(model), "max_position_embeddings", None)
-    return max(2, stated - 2) if isinstance(stated, int) else CHUNK
+    return max(2, stated - 2) if isinstance(stated, int) and stated > 0 else CHUNK
 
 
 class _Run:
@@ -75,6 +75,8 @@ class _Run:
         for done, ids in enumerate(self.encoded.chunks):
             self.progress(STAGE, done, len(self.encoded.chunks) + 1)
             self._compare(ids)
+        if not any(tally.divergences for tally in self.tallies.values()) and not self.failed:
+            raise NotMeasured("the probe has too little text to measure on")
         self.progress(STAGE, len(self.encoded.chunks), len(self.encoded.chunks) + 1)
         continuations, why = self._continue()
         self.progress(STAGE, len(self.encoded.chunks) + 1, len(self.encoded.chunks) + 1)

@@ -25,7 +25,8 @@ def choose(description: Description, request: TieRequest, weighed: Weighed) -> C
         return refusal
     chosen = _chosen(request, weighed)
     cost = _cost_of(chosen, weighed) if chosen else None
-    if chosen is not None and (request.allow_lossy or _within(cost, request.max_kl)):
+    on_text = weighed.cost is not None and not weighed.cost.random_ids
+    if chosen is not None and (request.allow_lossy or (on_text and _within(cost, request.max_kl))):
         return chosen
     return Refusal(
         "tie",
@@ -68,10 +69,12 @@ def details(description: Description, chosen: Candidate, weighed: Weighed) -> di
     return {"cost": _json(weighed.cost), "kept": chosen.name, "dropped": dropped}
 
 
-def notes(description: Description, chosen: Candidate) -> Iterator[str]:
+def notes(description: Description, chosen: Candidate, measured: bool) -> Iterator[str]:
     """What the user should know of the result, a line each."""
     kept, head = description.tables.partner, description.tables.output
     assert kept is not None and head is not None
+    if not measured:
+        yield "cost not measured"
     yield f"{head.key} was dropped; it differed from {kept.key}: {_KEPT[chosen.keep]}"
     if kept.info.dtype != head.info.dtype:
         stored = head.info.dtype.name if chosen.keep == "output" else kept.info.dtype.name
@@ -121,7 +124,11 @@ def _told(cost: Cost | None, request: TieRequest, measured: CostTable | None) ->
     text = f"keeping {cost.candidate} costs a mean KL of {cost.kl_mean:.4g} nats per token"
     if cost.top1_agreement is not None:
         text += f", top-1 agreement {cost.top1_agreement:.1%}"
-    return text if request.max_kl is None else f"{text}, more than --max-kl {request.max_kl:g}"
+    if request.max_kl is None:
+        return text
+    if measured is not None and measured.random_ids:
+        return f"{text} on random ids, which --max-kl does not count"
+    return f"{text}, more than --max-kl {request.max_kl:g}"
 
 
 def _ways_out(request: TieRequest, *, named: bool) -> tuple[str, ...]:
