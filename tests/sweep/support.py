@@ -87,6 +87,7 @@ _DIFFERENT = re.compile("the two tables differ|tying would also lose")
 def _number(reason: str, model_type: str, reasons: dict[str, int]) -> int:
     """The reason's number; reasons that differ in the type or a path alone are one."""
     named = re.sub(rf"\b{re.escape(model_type)}(_\w+)?\b", "the type", reason)
+    named = named.removeprefix("Unbuilt: ")
     told = re.sub(r"/\S+/source\S*", "the folder", named).replace("|", "\\|")
     return reasons.setdefault(" ".join(told.split())[:200], len(reasons) + 1)
 
