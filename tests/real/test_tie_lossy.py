@@ -35,4 +35,4 @@ def test_a_folded_gain_is_found_again(tmp_path: Path) -> None:
     assert not isinstance(report, Refusal), report
     assert report.proof.passed and report.plan.details["kept"] == "input+refit"
     plain, fitted = (entry["kl_mean"] for entry in report.plan.details["cost"]["candidates"])
-    assert fitted < 0.01 < 1 < plain
+    assert fitted < 0.01 and plain > 10 * fitted
