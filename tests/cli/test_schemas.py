@@ -227,8 +227,12 @@ def test_tie_untie_verify(tmp_path: Path) -> None:
     conform(_document("verify", shelved(), tmp_path / "apart"), VERIFY)
     conform(_document("verify", shelved(), tmp_path / "apart", "--logits"), {**VERIFY, "parity": PARITY})
     conform(_document("tie", shelved(), tmp_path / "same", "--dry-run"), {**DRY_RUN, **NOTHING_LOST})
-    conform(_document("tie", shelved(tied=False), tmp_path / "out"), {**REFUSED, **NOTHING_LOST, "cost": COST})
-    conform(_document("tie", shelved(tied=False), tmp_path / "out", "--no-probe"), {**REFUSED, **NOTHING_LOST})
+    conform(
+        _document("tie", shelved(tied=False), tmp_path / "out"), {**REFUSED, **NOTHING_LOST, "tie": TIE, "cost": COST}
+    )
+    conform(
+        _document("tie", shelved(tied=False), tmp_path / "out", "--no-probe"), {**REFUSED, **NOTHING_LOST, "tie": TIE}
+    )
     document = _document("tie", shelved(tied=False), tmp_path / "out", "--allow-lossy")
     conform(document, {**OPERATION, "cost": COST, "kept": (str,), "dropped": {"key": (str,), "bytes": INT}})
 

@@ -138,48 +138,21 @@ def find_tables(
     Raises `UsageError` for a given key that is not stored, `CheckpointError` where no table is found, where more than
     one could be it, or a table is not two-dimensional.
     """
-    if input_key is not None and input_key == output_key:
-        raise UsageError(f"both name {input_key}", where="--input-key and --output-key", hint="name one table once")
-    for key in (input_key, output_key):
-        if key is not None and key not in source.tensors:
-            raise UsageError(
-                f"no tensor {key} is stored",
-                where=source.root,
-                hint="`--input-key` and `--output-key` name stored tensors",
-            )
-    architecture = source.config.architecture
+    _require_named(source, input_key, output_key)
     family, decided, told = _class_facts(source, input_key, trust_remote_code, observed)
+    _refuse_no_table(source, family)
     names = ByName(None, None, ()) if family else tables_by_name(source, input_key, output_key)
-    prefix = family.base_model_prefix if family else ""
+    prefix, also = (family.base_model_prefix, family.also) if family else ("", {})
     inputs = [input_key] if input_key else [family.input_key] if family else [*filter(None, [names.input])]
     inputs = inputs or list(known_input_keys())
+    architecture = source.config.architecture
     outputs = [output_key] if output_key else _outputs(family, architecture, names.output)
-    also = family.also if family else {}
-    _refuse_no_table(source, family)
     found_output = _first(source, outputs, "", also) if outputs else None
-    found_input = (
-        _first(source, inputs, prefix, also)
-        or _first(source, _of_one_parameter(family), prefix)
-        or _first(source, known_input_keys(), prefix)
-    )
-    if found_input is None and family is not None:
-        found_input = _below_another_prefix(source, family.input_key, prefix)
+    found_input = _found_input(source, family, inputs)
     if found_input == found_output and input_key is None:  # some heads bear a name that elsewhere is an input table's
         found_input = None
-    if family is None and found_input is None and found_output is not None and not source.config.flags().get(()):
-        raise CheckpointError(
-            f"is the only table found, and it looks like an output: no input embedding is known for {architecture!r}",
-            where=f"{source.tensors[found_output].file}: {found_output}",
-            hint="name the input embedding with --input-key; a head alone (CTC) is no vocabulary to extend",
-        )
-    if found_input is None and found_output is None:
-        _refuse_packed(source, inputs)
-        raise CheckpointError(
-            f"no vocabulary table found (model_type {source.config.model_type!r}, architecture {architecture!r})"
-            + "".join(f"; {line}" for line in told),
-            where=source.root,
-            hint="name it with --input-key and --output-key",
-        )
+    if found_input is None:
+        _require_one(source, family, inputs, found_output, told)
     input_name, output_name = found_input or inputs[0], found_output or (outputs[0] if outputs else None)
     named = bool(input_key or output_key)
     beyond = rows_beyond(family, source.config, _rows(source, found_input), _rows(source, found_output))
@@ -205,6 +178,51 @@ def find_tables(
         frozenset(source.tensors),
         (*told, *names.evidence),
     )
+
+
+def _require_named(source: Checkpoint, input_key: str | None, output_key: str | None) -> None:
+    """Raises `UsageError` for keys that name no stored tensor, or one for both roles."""
+    if input_key is not None and input_key == output_key:
+        raise UsageError(f"both name {input_key}", where="--input-key and --output-key", hint="name one table once")
+    for key in (input_key, output_key):
+        if key is not None and key not in source.tensors:
+            raise UsageError(
+                f"no tensor {key} is stored",
+                where=source.root,
+                hint="`--input-key` and `--output-key` name stored tensors",
+            )
+
+
+def _found_input(source: Checkpoint, family: Family | None, inputs: Iterable[str]) -> str | None:
+    """The stored input embedding: under its own names, as another table of its parameter, or under a known name."""
+    prefix, also = (family.base_model_prefix, family.also) if family else ("", {})
+    found = (
+        _first(source, inputs, prefix, also)
+        or _first(source, _of_one_parameter(family), prefix)
+        or _first(source, known_input_keys(), prefix)
+    )
+    return found or (_below_another_prefix(source, family.input_key, prefix) if family else None)
+
+
+def _require_one(
+    source: Checkpoint, family: Family | None, inputs: Iterable[str], output: str | None, told: Iterable[str]
+) -> None:
+    """Without an input embedding: a head of a class that may tie is a table too; anything else is an error."""
+    architecture = source.config.architecture
+    if output is None:
+        _refuse_packed(source, inputs)
+        raise CheckpointError(
+            f"no vocabulary table found (model_type {source.config.model_type!r}, architecture {architecture!r})"
+            + "".join(f"; {line}" for line in told),
+            where=source.root,
+            hint="name it with --input-key and --output-key",
+        )
+    if family is None and not source.config.flags().get(()):
+        raise CheckpointError(
+            f"is the only table found, and it looks like an output: no input embedding is known for {architecture!r}",
+            where=f"{source.tensors[output].file}: {output}",
+            hint="name the input embedding with --input-key; a head alone (CTC) is no vocabulary to extend",
+        )
 
 
 def _class_facts(
