@@ -26,12 +26,12 @@ CHUNK = 24
 """Classes a process: a crash loses no more."""
 
 
-def subjects(wanted: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """(model type, class name) of every class in `AUTO`, each once."""
+def subjects(wanted: Iterable[str] = (), auto: Iterable[str] = AUTO) -> list[tuple[str, str]]:
+    """(model type, class name) of every class in the auto classes `auto`, each once."""
     from transformers.models.auto import modeling_auto
 
     types, found = set(wanted), {}
-    for name in AUTO:
+    for name in auto:
         for model_type, classes in getattr(modeling_auto, name).items():
             for cls in (classes,) if isinstance(classes, str) else classes:
                 if not types or model_type in types:

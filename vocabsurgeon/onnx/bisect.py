@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.onnx.inner_values import InnerValues
 from vocabsurgeon.onnx.model_calls import accepts
-from vocabsurgeon.onnx.quiet import quiet
 from vocabsurgeon.onnx.signature import IDS, LOGITS, MASK, POSITIONS
 from vocabsurgeon.onnx.tolerances import tolerance_for
 

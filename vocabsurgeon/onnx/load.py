@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.quiet import quiet
 from vocabsurgeon.onnx.tasks import FEATURES, Task
 
 if TYPE_CHECKING:

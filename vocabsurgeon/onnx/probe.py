@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.quiet import quiet
 
 if TYPE_CHECKING:
     import torch

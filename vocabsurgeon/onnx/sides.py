@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, uses_cache
-from vocabsurgeon.onnx.quiet import quiet
 from vocabsurgeon.onnx.seq2seq_parts import encoder_of
 from vocabsurgeon.onnx.session import Session
 from vocabsurgeon.onnx.signature import HIDDEN, IDS, LOGITS, MASK, POSITIONS, STATES, STATES_MASK, TYPES

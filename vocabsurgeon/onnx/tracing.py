@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from vocabsurgeon.checkpoint.quiet import mute, quiet
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.horizons import most_tokens
 from vocabsurgeon.onnx.parts import Part
 from vocabsurgeon.onnx.probe import first_line
-from vocabsurgeon.onnx.quiet import mute, quiet
 from vocabsurgeon.onnx.signature import (
     BATCH,
     ENCODED,

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from vocabsurgeon.checkpoint.config import Config
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.errors import CheckpointError, TokenizerError
 from vocabsurgeon.surgery.promises.states import config_leaves
 from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
 from vocabsurgeon.surgery.tokens.sample import SAMPLE
 from vocabsurgeon.vocabulary.describe import Description
 from vocabsurgeon.vocabulary.live import random_tables
-from vocabsurgeon.vocabulary.loading import load_model, quiet
+from vocabsurgeon.vocabulary.loading import load_model
 
 TOLERANCE = 1e-6
 """Of the largest logit, at least 1: both sides run the same float32 graph on the same bits, and a table of another
@@ -133,7 +134,7 @@ def _logits(model: Any, prompt: Sequence[int], ids: np.ndarray[Any, Any]) -> np.
     inputs: Mapping[str, Any] = {"input_ids": tokens}
     if model.config.is_encoder_decoder:
         inputs = {"input_ids": tokens, "decoder_input_ids": tokens}
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), silenced():
         output = model(**inputs)
     logits = getattr(output, "logits", None)
     if logits is None:

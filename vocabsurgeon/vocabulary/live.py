@@ -9,10 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import VocabsurgeonError
 from vocabsurgeon.vocabulary.describe import Description, describe
-from vocabsurgeon.vocabulary.loading import LoadedModel, load_model, quiet
+from vocabsurgeon.vocabulary.loading import LoadedModel, load_model
 from vocabsurgeon.vocabulary.meta_device import DECIDED_BY
 from vocabsurgeon.vocabulary.tie_state import TieState
 
@@ -181,7 +182,7 @@ def _round_trip(
     keys = [table.key if table and named else None for table in (tables.input, tables.output)]
     try:
         with tempfile.TemporaryDirectory(prefix="vocabsurgeon-live-") as folder:
-            with quiet():
+            with silenced():
                 loaded.model.save_pretrained(folder)
             saved = Checkpoint.open(Path(folder))
             first, second = (key if key in saved.tensors else None for key in keys)

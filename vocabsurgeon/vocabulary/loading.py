@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import CheckpointError
 
@@ -51,7 +48,7 @@ def load_model(source: Checkpoint, dtype: str = "auto", trust_remote_code: bool 
     does not load it, with the first line of what it says.
     """
     try:
-        with quiet():
+        with silenced():
             model, info = _loaded(source, dtype, trust_remote_code)
     except _FOREIGN as error:
         raise _not_loadable(source, error) from error
@@ -59,26 +56,6 @@ def load_model(source: Checkpoint, dtype: str = "auto", trust_remote_code: bool 
         reason = f"{key} is {list(stored)} in the file, the class wants {list(wanted)}"
         raise CheckpointError(f"transformers does not load it: {reason}", where=source.root)
     return LoadedModel(model.eval(), *(tuple(sorted(info[name])) for name in ("missing_keys", "unexpected_keys")))
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No warnings, no log lines and no progress bars inside: what matters of them is in the load report."""
-    from transformers.utils import logging as transformers_logging
-
-    bars: Any = transformers_logging
-    had_bars = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-        if had_bars:
-            bars.enable_progress_bar()
 
 
 def _loaded(source: Checkpoint, dtype: str, trust_remote_code: bool) -> tuple[Any, dict[str, Any]]:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import one_line
 from vocabsurgeon.vocabulary.class_tables import ClassTables, tables_of
 from vocabsurgeon.vocabulary.class_tying import ClassTying, Groups, tying_of
 from vocabsurgeon.vocabulary.families import Family, family_from_row
-from vocabsurgeon.vocabulary.loading import quiet
 from vocabsurgeon.vocabulary.model_class import ModelClass, Unknown, class_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def observe(source: Checkpoint, *, trust_remote_code: bool = False) -> Observed:
     try:
         import transformers
 
-        with quiet():
+        with silenced():
             subject = class_of(source, trust_remote_code)
             family = _family(source, subject, f"transformers {transformers.__version__}")
     except Unknown as reason:

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.sweep.run import subjects as all_subjects
+
 AUTO = (
     "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
@@ -34,15 +36,7 @@ class Outcome:
 
 def subjects(wanted: Iterable[str] = ()) -> list[tuple[str, str]]:
     """(model type, class name) of every class in `AUTO`, each once."""
-    from transformers.models.auto import modeling_auto
-
-    types, found = set(wanted), {}
-    for name in AUTO:
-        for model_type, classes in getattr(modeling_auto, name).items():
-            for cls in (classes,) if isinstance(classes, str) else classes:
-                if not types or model_type in types:
-                    found[model_type, cls] = None
-    return list(found)
+    return all_subjects(wanted, AUTO)
 
 
 def outcomes(pairs: Iterable[tuple[str, str]], exporters: Iterable[str]) -> Iterator[Outcome]:

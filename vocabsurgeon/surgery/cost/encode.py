@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.cost.probe import Probe
-from vocabsurgeon.vocabulary.loading import quiet
 
 CHUNK = 64
 """Most tokens of a chunk, special tokens included: its logits are held whole."""
@@ -55,7 +55,7 @@ def encode(source: Checkpoint, probe: Probe, rows: int, longest: int) -> Encoded
     if tokenizer is None:
         return _random(rows, longest, why)
     longest = min(longest, CHUNK)
-    with quiet():
+    with silenced():
         plain = [_below(tokenizer.encode(text, add_special_tokens=False), rows) for text in probe.passages]
         if _unknown(plain, getattr(tokenizer, "unk_token_id", None)):
             return _random(rows, longest, "the tokenizer knows hardly a word of the probe")
@@ -76,7 +76,7 @@ def _tokenizer(source: Checkpoint) -> tuple[Any | None, str]:
     from transformers import AutoTokenizer
 
     try:
-        with quiet():
+        with silenced():
             return AutoTokenizer.from_pretrained(source.root, local_files_only=True, trust_remote_code=False), ""
     except Exception as error:  # tokenizers raises bare Exception, and any class may refuse its files in its own way
         return None, f"transformers does not load the tokenizer ({type(error).__name__})"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.surgery.cost.encode import Ids
 from vocabsurgeon.surgery.cost.result import NotMeasured
-from vocabsurgeon.vocabulary.loading import quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class Forward:
         wanted = {"causal": given[0, 1:], "encoder-decoder": given[0], "masked": given[0, :0]}[self.kind]
         if self.kind == "encoder-decoder":
             inputs["decoder_input_ids"] = torch.tensor([(self.start, *ids[:-1])])
-        with quiet(), torch.inference_mode():
+        with silenced(), torch.inference_mode():
             output = self.model(**inputs)
         logits = getattr(output, "logits", None)
         logits = getattr(output, "prediction_logits", None) if logits is None else logits
@@ -66,7 +66,7 @@ class Forward:
         if self.kind == "masked" or not prompts:
             return []
         given = torch.tensor(prompts)
-        with quiet(), torch.inference_mode():
+        with silenced(), torch.inference_mode():
             made = self.model.generate(
                 input_ids=given,
                 attention_mask=torch.ones_like(given),

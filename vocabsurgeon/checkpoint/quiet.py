@@ -11,15 +11,15 @@ from typing import Any
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """No Python warnings, no log lines below error and no progress bars of transformers inside the block."""
+def quiet(level: int = logging.WARNING) -> Iterator[None]:
+    """No Python warnings, no log lines up to `level` and no progress bars of transformers inside the block."""
     from transformers.utils import logging as transformers_logging
 
     bars: Any = transformers_logging
     had_bars = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(level)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -28,6 +28,13 @@ def quiet() -> Iterator[None]:
         logging.disable(disabled)
         if had_bars:
             bars.enable_progress_bar()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """`quiet`, errors in the log included: what matters of them is in what a load reports, or is raised."""
+    with quiet(logging.CRITICAL):
+        yield
 
 
 @contextmanager
