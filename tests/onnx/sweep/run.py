@@ -1,17 +1,15 @@
-"""The export sweep: every model type of the causal, masked and seq2seq auto classes, a process for each export."""
+"""The export sweep: every model type of the causal, masked and seq2seq auto classes, a fork for each export."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.onnx.sweep.processes import Lost, forked
 from tests.sweep.run import subjects as all_subjects
 
 AUTO = (
@@ -40,10 +38,11 @@ def subjects(wanted: Iterable[str] = ()) -> list[tuple[str, str]]:
 
 
 def outcomes(pairs: Iterable[tuple[str, str]], exporters: Iterable[str]) -> Iterator[Outcome]:
-    """Every pair through every exporter, two processes at a time."""
+    """Every pair through every exporter, two processes at a time, as they end."""
+    _import_once()
     work = [(*pair, exporter) for pair in pairs for exporter in exporters]
-    with ThreadPoolExecutor(2) as pool:
-        yield from pool.map(lambda item: _in_a_process(*item), work)
+    for task, result in forked(lambda task: here(*task), work, SECONDS):
+        yield Outcome(*task, "failed", str(result)) if isinstance(result, Lost) else result
 
 
 def here(model_type: str, class_name: str, exporter: str) -> Outcome:
@@ -64,9 +63,6 @@ def here(model_type: str, class_name: str, exporter: str) -> Outcome:
 
 def main(arguments: list[str]) -> int:
     """Print outcomes as they come, the counts, and what passes there and not here; 1 where there is such a model."""
-    if arguments[:1] == ["--here"]:
-        print("\t".join(vars(here(*arguments[1:])).values()))
-        return 0
     exporters = [name for name in ("ours", "theirs") if f"--{name}" in arguments] or ["ours", "theirs"]
     seen = []
     for outcome in outcomes(subjects([a for a in arguments if not a.startswith("-")]), exporters):
@@ -87,28 +83,18 @@ def passing(seen: Iterable[Outcome], exporter: str) -> set[str]:
     return {outcome.class_name for outcome in seen if (outcome.exporter, outcome.verdict) == (exporter, "passed")}
 
 
-def _in_a_process(model_type: str, class_name: str, exporter: str) -> Outcome:
-    command = [sys.executable, "-m", "tests.onnx.sweep", "--here", model_type, class_name, exporter]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Outcome(model_type, class_name, exporter, "failed", f"no end after {SECONDS} s")
-    fields = (done.stdout.strip().splitlines() or [""])[-1].split("\t")
-    if len(fields) != 5:
-        return Outcome(model_type, class_name, exporter, "failed", f"exit {done.returncode}: {_last(done.stderr)}")
-    return Outcome(*fields)
+def _import_once() -> None:
+    """What every export imports, before the forks."""
+    import onnxruntime
+    import torch
+    from transformers.exporters import exporter_onnx
+
+    from tests.onnx.sweep import exporters
+    from vocabsurgeon.onnx import export
+
+    torch.set_num_threads(1)
+    assert all((onnxruntime, exporter_onnx, exporters, export))
 
 
 def _line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:240]
-
-
-def _last(text: str) -> str:
-    return (text.strip().splitlines() or ["no output"])[-1][:200]
