@@ -16,14 +16,15 @@ TOLERANCE = 1e-3
 
 
 def ours(model: PreTrainedModel, folder: Path) -> str:
-    """Export and parity of this package; returns `cache` or `no cache`, raises with the reason."""
+    """Export and parity of this package; returns `cache`, or `no cache` and why; raises with the reason."""
     from vocabsurgeon.onnx.export import ExportOptions, export
 
     model.save_pretrained(folder / "checkpoint")
     report = export(folder / "checkpoint", folder / "onnx", ExportOptions(max_ratio=1e9))
     if not report.passed:
         raise AssertionError("; ".join(report.parity.reasons))
-    return "cache" if report.to_dict()["cache"] else "no cache"
+    reasons = [note.removeprefix("exported without a cache: ") for note in report.exported.notes]
+    return "cache" if report.exported.caches else ": ".join(["no cache", *reasons])
 
 
 def theirs(model: PreTrainedModel, folder: Path) -> str:

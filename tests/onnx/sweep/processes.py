@@ -1,4 +1,4 @@
-"""One fork a task: what the tasks import is imported once, and a task that crashes or never ends takes no other along."""
+"""One fork a task: what tasks import is imported once, and one that crashes or never ends takes no other along."""
 
 from __future__ import annotations
 
