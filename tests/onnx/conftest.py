@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.models.tiny import build
+from tests.onnx.kinds import save
 from vocabsurgeon.onnx.export import ExportOptions, export
 from vocabsurgeon.onnx.export_report import ExportReport
 
@@ -35,5 +36,20 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported
             checkpoint = build(family, root / "checkpoint", tied, **config)
             made[key] = Exported(checkpoint, root / "out", export(checkpoint, root / "out", options))
         return made[key]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported]:
+    """`kinds(name)`: a row of `kinds.MODELS`, each exported once; do not write into what it returns."""
+    made: dict[str, Exported] = {}
+
+    def get(name: str) -> Exported:
+        if name not in made:
+            root = tmp_path_factory.mktemp("kind")
+            checkpoint = save(name, root / "checkpoint")
+            made[name] = Exported(checkpoint, root / "out", export(checkpoint, root / "out"))
+        return made[name]
 
     return get

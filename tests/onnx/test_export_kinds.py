@@ -4,105 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from tests.onnx.conftest import Exported
+from tests.onnx.kinds import MODELS, save
+from tests.sweep.models import built
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.audit import audit
 from vocabsurgeon.onnx.export import ExportOptions, export
-from vocabsurgeon.onnx.export_report import ExportReport
 from vocabsurgeon.onnx.files import read_onnx
 from vocabsurgeon.onnx.parity import check_parity
 from vocabsurgeon.onnx.tasks import choose_task
 
-COMMON = {"vocab_size": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-BERT = COMMON | {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 512,
-}
-BART = COMMON | {
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 32,
-    "decoder_ffn_dim": 32,
-    "max_position_embeddings": 128,
-    "decoder_start_token_id": 2,
-}
-T5 = COMMON | {
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 32,
-    "num_layers": 1,
-    "num_heads": 2,
-    "decoder_start_token_id": 0,
-}
-MODERN = BERT | {"local_attention": 8, "global_attn_every_n_layers": 2, "max_position_embeddings": 64}
-WHISPER = BART | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 64}
-MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "bert": ("BertConfig", "BertForMaskedLM", BERT),
-    "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM", MODERN),
-    "bart": ("BartConfig", "BartForConditionalGeneration", BART),
-    "t5": ("T5Config", "T5ForConditionalGeneration", T5),
-    "whisper": ("WhisperConfig", "WhisperForConditionalGeneration", WHISPER),
-    "bert body": ("BertConfig", "BertModel", BERT),
-}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A checkpoint, what it was exported to, and the report."""
-
-    checkpoint: Path
-    folder: Path
-    report: ExportReport
-
-
-Get = Callable[..., Case]
-
-
-def save(name: str, folder: Path, **config: Any) -> Path:
-    """A random model of `MODELS`, every parameter random."""
-    import torch
-    import transformers
-
-    config_class, model_class, row = MODELS[name]
-    torch.manual_seed(0)
-    model = getattr(transformers, model_class)(getattr(transformers, config_class)(**(row | config))).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-        for key, buffer in model.named_buffers():
-            if key.endswith("final_logits_bias"):
-                buffer.copy_(torch.randn_like(buffer))
-    model.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """`kinds(name)`: each exported once; do not write into what it returns."""
-    made: dict[str, Case] = {}
-
-    def get(name: str) -> Case:
-        if name not in made:
-            root = tmp_path_factory.mktemp("kind")
-            checkpoint = save(name, root / "checkpoint")
-            made[name] = Case(checkpoint, root / "out", export(checkpoint, root / "out"))
-        return made[name]
-
-    return get
+Get = Callable[..., Exported]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -241,6 +160,34 @@ def test_states_of_another_kind_mean_no_cache_and_a_note(tmp_path: Path) -> None
     assert any("without a cache" in note for note in report.notes)
 
 
+@pytest.mark.parametrize(
+    ("model_type", "named", "caches"),
+    [
+        ("llama4_text", "Llama4ForCausalLM", True),  # rotates by complex numbers
+        ("led", "LEDForConditionalGeneration", True),  # windows, and tokens that may attend globally
+        ("mvp", "MvpForConditionalGeneration", True),  # wants the encoder's mask for every token
+        ("fsmt", "FSMTForConditionalGeneration", True),  # wants it as it is
+        ("neomme", "NeoMMEForMaskedLM", False),  # a window for each layer
+        ("perceiver", "PerceiverForMaskedLM", False),  # answers for every position it has
+    ],
+)
+def test_classes_with_ways_of_their_own(tmp_path: Path, model_type: str, named: str, caches: bool) -> None:
+    built(model_type, named, tied=True).model.save_pretrained(tmp_path / "c")
+    report = export(tmp_path / "c", tmp_path / "o", ExportOptions(max_ratio=2))
+    assert report.passed, report.notes
+    assert report.exported.caches is caches
+
+
+def test_a_class_whose_cached_steps_are_another_function_is_exported_without_a_cache(tmp_path: Path) -> None:
+    # GIT widens the mask by its image's tokens as soon as there is a cache, image or not
+    built("git", "GitForCausalLM", tied=True).model.save_pretrained(tmp_path / "c")
+    report = export(tmp_path / "c", tmp_path / "o")
+    assert report.passed, report.notes
+    assert not report.exported.caches
+    assert any("without a cache: with one, logits differ by" in note for note in report.notes)
+    assert audit(tmp_path / "o", tmp_path / "c").passed
+
+
 def test_a_task_that_the_class_does_not_do_is_one_line(tmp_path: Path) -> None:
     folder = save("bert", tmp_path / "c")
     with pytest.raises(OnnxError) as caught:
@@ -250,18 +197,19 @@ def test_a_task_that_the_class_does_not_do_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "task"),
+    ("model_type", "named", "task"),
     [
-        ("BertForMaskedLM", "fill-mask"),
-        ("BertModel", "feature-extraction"),
-        ("T5EncoderModel", "feature-extraction"),
-        ("BartForConditionalGeneration", "text2text-generation"),
-        ("WhisperForConditionalGeneration", "automatic-speech-recognition"),
-        ("LlamaForCausalLM", "text-generation"),
+        ("bert", "BertForMaskedLM", "fill-mask"),
+        ("bert", "BertModel", "feature-extraction"),
+        ("t5", "T5EncoderModel", "feature-extraction"),
+        ("bart", "BartForConditionalGeneration", "text2text-generation"),
+        ("whisper", "WhisperForConditionalGeneration", "automatic-speech-recognition"),
+        ("llama", "LlamaForCausalLM", "text-generation"),
+        ("voxtral", "VoxtralForConditionalGeneration", "text-generation"),  # a decoder that listens
     ],
 )
-def test_the_task_follows_from_the_class(tmp_path: Path, named: str, task: str) -> None:
+def test_the_task_follows_from_the_class(tmp_path: Path, model_type: str, named: str, task: str) -> None:
     folder = save("bert", tmp_path / "c")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": [named]}))
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": model_type, "architectures": [named]}))
     assert choose_task(Checkpoint.open(folder), "auto").name == task

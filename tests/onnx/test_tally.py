@@ -8,6 +8,7 @@ import pytest
 from vocabsurgeon.onnx.parity_report import ParityReport
 from vocabsurgeon.onnx.tally import Tally
 from vocabsurgeon.onnx.tolerances import TOLERANCES, Tolerance, tolerance_for
+from vocabsurgeon.onnx.trail import Trail
 
 MODEL = np.array([[1.0, 3.0, 2.0], [0.0, -1.0, 4.0]], np.float32)
 
@@ -99,6 +100,25 @@ def test_rows_that_both_sides_rule_out_are_equal() -> None:
     model[:, 0] = -np.inf
     report = tallied(model, model)
     assert (report.passed, report.max_abs_diff, report.mean_kl) == (True, 0.0, 0.0)
+
+
+def test_failed_checks_are_named_apart_from_those_that_are_right() -> None:
+    tally = Tally()
+    for check, export in (("right", MODEL), ("off", MODEL + 0.5), ("near", MODEL + 0.01), ("off", MODEL)):
+        tally.add(check, MODEL, export.astype(np.float32))
+    report = tally.report("float32", Tolerance(0.1, 0.0))
+    assert report.failed_checks == ("off",)
+    assert report.to_dict()["failed_checks"] == ["off"]
+    assert report.reasons[-1] == "wrong in: off; right in: right, near"
+
+
+def test_the_calls_of_the_largest_difference_are_remembered() -> None:
+    tally, trails = Tally(), [Trail() for _ in range(4)]
+    nan = MODEL.copy()
+    nan[0, 0] = np.nan
+    for trail, export in zip(trails, (MODEL, MODEL + 0.5, MODEL + 0.1, nan), strict=True):
+        tally.add("check", MODEL, export.astype(np.float32), trail=trail)
+        assert tally.trail is (None, trails[1], trails[1], trails[3])[trails.index(trail)]
 
 
 def test_a_tolerance_given_replaces_the_tables() -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 STATEFUL = "exported without a cache: the model keeps no key and value a layer, but states of another kind"
 CACHELESS = "exported without a cache: the model keeps none"
+PREFIXED = "exported without a cache: the model keeps other tokens than the text's (a prompt of its own)"
+_STATES = ("cache_params", "state")
+"""Where models of Mamba's and RWKV's kind give back what they keep, if not as a cache."""
 
 
 def decoder_parts(model: PreTrainedModel, cache: bool) -> Parts:
@@ -44,12 +47,15 @@ def _layers(model: PreTrainedModel, given: dict[str, Any]) -> tuple[tuple[CacheL
     try:
         outputs = answer(model, **given, **uses_cache(model, True))
     except OnnxError as error:
-        return (), (f"exported without a cache: {error.message}",)
+        return (), (f"exported without a cache: with one, {error.message}",)
     kept = cache_of(outputs)
     layers = cache_layers(kept)
+    if layers is not None and cache_pairs(kept)[0][0].shape[2] != given[IDS].shape[1]:
+        return (), (PREFIXED,)
     if layers is not None:
         return layers, ()
-    return (), (CACHELESS if kept is None and outputs.get("cache_params") is None else STATEFUL,)
+    stateful = kept is not None or any(outputs.get(name) is not None for name in _STATES)
+    return (), (STATEFUL if stateful else CACHELESS,)
 
 
 def _call(model: PreTrainedModel, signature: Signature) -> Any:

@@ -23,12 +23,14 @@ def encoder_parts(model: PreTrainedModel, output: str) -> Parts:
     ids = torch.zeros(1, 6, dtype=torch.int64)
     told = uses_cache(model, False)
     found = answer(model, input_ids=ids, attention_mask=torch.ones_like(ids), **told).get(output)
-    if found is None or found.ndim != 3 or found.shape[1] != ids.shape[1]:
+    if found is None or found.ndim != 3 or found.shape[1] < ids.shape[1]:
         raise OnnxError(f"the model gives no {output} for each token")
+    longer = found.shape[1] > ids.shape[1]  # Perceiver answers for every position it has
     signature = encoder(output, found.shape[-1], tells_segments(model))
 
     def call(feed: Feed) -> Sequence[torch.Tensor]:
         given = {name: feed[name] for name in signature.inputs if name not in (IDS, MASK)}
-        return [model(input_ids=feed[IDS], attention_mask=feed[MASK], **given, **told)[output]]
+        found = model(input_ids=feed[IDS], attention_mask=feed[MASK], **given, **told)[output]
+        return [found[:, : feed[IDS].shape[1]] if longer else found]
 
     return Parts((Part(MODEL, signature, call),))

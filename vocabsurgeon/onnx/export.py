@@ -19,7 +19,7 @@ from vocabsurgeon.onnx.parts import Parts
 from vocabsurgeon.onnx.parts_of import parts_of
 from vocabsurgeon.onnx.presets import presets_for, write_presets
 from vocabsurgeon.onnx.rewrite import computed_bytes, rewrite
-from vocabsurgeon.onnx.runtime_types import choose_dtype
+from vocabsurgeon.onnx.runtime_types import DTypeChoice, choose_dtype
 from vocabsurgeon.onnx.stored import open_stored
 from vocabsurgeon.onnx.tasks import Task, choose_task
 from vocabsurgeon.onnx.tracing import WRAPPED, trace
@@ -90,17 +90,48 @@ def export(
         dtype = choose_dtype(source, options.dtype)
         progress("load", 0, 1)
         model = load_model(source, task, dtype.exported, options.trust_remote_code)
-        exported, graphs = _traced(model, task, options, progress)
-        opset, computed = _write(model, exported, graphs, staged.path, progress)
-        _carry(source, staged.path)
-        stored = open_stored(staged.path)
-        write_presets(staged.path, presets_for(stored.graphs))
-        counted = count(stored, source, options.max_ratio, progress)
-        files = [staged.path / part.file for part in exported.parts]
-        parity = check_parity(files, source, options.atol, options.rtol, progress, model=model)
-        return _finish(
-            ExportReport(staged.out, source, task, dtype, opset, exported, computed, counted, parity), staged
+        attempt = _Attempt(staged, source, task, dtype, options, progress)
+        report = attempt(model, options.cache)
+        if not report.parity.passed and report.exported.caches:
+            report = _without_cache(report, attempt(model, cache=False))
+        return _finish(report, staged)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One way to export a loaded model into the staged folder, over whatever another left there."""
+
+    staged: StagedDirectory
+    source: Checkpoint
+    task: Task
+    dtype: DTypeChoice
+    options: ExportOptions
+    progress: Progress
+
+    def __call__(self, model: PreTrainedModel, cache: bool) -> ExportReport:
+        options, folder, progress = self.options, self.staged.path, self.progress
+        for left in folder.iterdir():
+            left.unlink()  # never written over: a session may have mapped it
+        exported, graphs = _traced(model, self.task, cache, options.opset, progress)
+        opset, computed = _write(model, exported, graphs, folder, progress)
+        _carry(self.source, folder)
+        stored = open_stored(folder)
+        write_presets(folder, presets_for(stored.graphs))
+        counted = count(stored, self.source, options.max_ratio, progress)
+        files = [folder / part.file for part in exported.parts]
+        parity = check_parity(files, self.source, options.atol, options.rtol, progress, model=model)
+        return ExportReport(
+            self.staged.out, self.source, self.task, self.dtype, opset, exported, computed, counted, parity
         )
+
+
+def _without_cache(cached: ExportReport, bare: ExportReport) -> ExportReport:
+    """The export without a cache where it holds and the one with a cache does not: some classes compute something else
+    in a cached step than on the whole text. Where neither holds, the first one's evidence."""
+    if not bare.parity.passed:
+        return cached
+    note = f"exported without a cache: with one, {'; '.join(cached.parity.reasons)}"
+    return replace(bare, exported=replace(bare.exported, notes=(*bare.exported.notes, note)))
 
 
 def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:
@@ -116,17 +147,17 @@ def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:
 
 
 def _traced(
-    model: PreTrainedModel, task: Task, options: ExportOptions, progress: Progress
+    model: PreTrainedModel, task: Task, cache: bool, opset: int | None, progress: Progress
 ) -> tuple[Parts, dict[str, onnx_ir.Model]]:
     """The parts of an export and their traced graphs by file. What torch cannot trace with a cache goes without one."""
-    exported = parts_of(model, task, options.cache)
+    exported = parts_of(model, task, cache)
     try:
-        return exported, _trace_all(model, exported, options.opset, progress)
+        return exported, _trace_all(model, exported, opset, progress)
     except OnnxError as error:
         if not exported.caches:
             raise
         bare = parts_of(model, task, cache=False)
-        graphs = _trace_all(model, bare, options.opset, progress)
+        graphs = _trace_all(model, bare, opset, progress)
         return replace(bare, notes=(f"exported without a cache: with one, {error.message}",)), graphs
 
 

@@ -13,28 +13,47 @@ BEYOND = 24
 """How many tokens such a context goes on."""
 _UNSTATED = 4096
 _LENGTHS = ("max_position_embeddings", "max_target_positions")
+_WINDOWS = {
+    "sliding_window": "window",
+    "attention_window": "window",
+    "attention_window_size": "window",
+    "window_size": "window",
+    "local_radius": "window",
+    "attention_chunk_size": "attention chunk",
+}
+"""Config key → what it is the size of, in tokens; a list has one for each layer."""
 
 
-def horizons(model: PreTrainedModel) -> dict[str, int]:
-    """Name → tokens after which attention or positions follow another rule."""
-    config: Any = model.config.get_text_config()
-    found = {}
-    window = getattr(config, "sliding_window", None)
-    if isinstance(window, int) and getattr(config, "use_sliding_window", True):
-        found["window"] = window
+def horizons(config: Any) -> dict[str, int]:
+    """Name → tokens after which attention or positions of a text config follow another rule."""
+    found: dict[str, int] = {}
+    if getattr(config, "use_sliding_window", True):
+        for key, name in _WINDOWS.items():
+            largest = max(stated(config, key), default=0)
+            if name not in found and largest > 0:
+                found[name] = largest
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
         found["original context"] = int(rope["original_max_position_embeddings"])
     return found
 
 
+def stated(config: Any, name: str) -> list[int]:
+    """The numbers that a config states as `name`: one, one for each layer, or none. Where layers have configs of their
+    own, transformers refuses to ask the config as a whole."""
+    levels = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
+    values = [getattr(level, name, None) for level in levels]
+    flat = [size for value in values for size in (value if isinstance(value, list | tuple) else [value])]
+    return [size for size in flat if isinstance(size, int)]
+
+
 def most_tokens(model: PreTrainedModel, least: int) -> int:
     """How long a context may get by the config, never below `least`."""
     config = model.config.get_text_config()
-    stated = [size for name in _LENGTHS if isinstance(size := getattr(config, name, None), int)]
-    return max(least, min(stated)) if stated else _UNSTATED
+    lengths = [size for name in _LENGTHS for size in stated(config, name)]
+    return max(least, min(lengths)) if lengths else _UNSTATED
 
 
 def too_long(model: PreTrainedModel, tokens: int) -> bool:
-    """Whether a context of `tokens` costs more than `BUDGET`."""
+    """Whether contexts of `tokens` together cost more than `BUDGET`."""
     return sum(parameter.numel() for parameter in model.parameters()) * tokens > BUDGET

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     import onnx
 
 Array = np.ndarray[Any, Any]
-_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_FLOATS = {"tensor(float)", "tensor(float16)"}
 
 
 class InnerValues:
-    """The values of `graph`'s main body that depend on its inputs, for one sample from an empty cache.
+    """The floating values of `graph`'s main body that depend on its inputs, for one `feed` of all of these.
 
-    `unusable` says why there are none.
+    onnxruntime runs the graph as it is written, without its optimizations. `unusable` says why there are no values.
     """
 
-    def __init__(self, graph: Path, sample: Mapping[str, Array]) -> None:
+    def __init__(self, graph: Path, feed: Mapping[str, Array]) -> None:
         self.unusable: str | None = None
         self._values: dict[str, Array] = {}
         try:
-            self._values = _run(graph, sample)
+            self._values = _run(graph, feed)
         except Exception as error:  # onnxruntime's and protobuf's exceptions share no base below Exception
             self.unusable = f"the graph's inner values cannot be read: {first_line(error)}"
         self._order = {name: place for place, name in enumerate(self._values)}
@@ -40,14 +40,20 @@ class InnerValues:
         best: tuple[str | None, float] = (None, float("inf"))
         for name, value in self._values.items():
             if self._order[name] >= start and value.size == state.size:
-                distance = float(np.abs(value.reshape(state.shape).astype(np.float32) - state)[where].max(initial=0.0))
-                distance = float("inf") if np.isnan(distance) else distance
+                distance = farthest(value.reshape(state.shape), state, where)
                 if best[0] is None or distance < best[1]:
                     best = (name, distance)
         return best
 
 
-def _run(graph: Path, sample: Mapping[str, Array]) -> dict[str, Array]:
+def farthest(one: Array, other: Array, where: Array) -> float:
+    """The largest difference of two arrays at the places `where` of their first axes; infinite where one is NaN."""
+    with np.errstate(invalid="ignore"):
+        gap = float(np.abs(one[where].astype(np.float32) - other[where]).max(initial=0.0))
+    return float("inf") if np.isnan(gap) else gap
+
+
+def _run(graph: Path, feed: Mapping[str, Array]) -> dict[str, Array]:
     import onnx
     import onnxruntime
 
@@ -61,18 +67,9 @@ def _run(graph: Path, sample: Mapping[str, Array]) -> dict[str, Array]:
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.parent))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    inputs = session.get_inputs()
-    feed = {value.name: sample[value.name] if value.name in sample else _empty(value, sample) for value in inputs}
-    floats = {value.name for value in session.get_outputs() if value.type in _TYPES}
+    floats = {value.name for value in session.get_outputs() if value.type in _FLOATS}
     asked = [name for name in names if name in floats]
-    return dict(zip(asked, session.run(asked, feed), strict=True))
-
-
-def _empty(value: Any, sample: Mapping[str, Array]) -> Array:
-    """A cache input of length 0."""
-    batch = len(next(iter(sample.values())))
-    _, heads, _, width = value.shape
-    return np.zeros((batch, heads, 0, width), _TYPES[value.type])
+    return dict(zip(asked, session.run(asked, dict(feed)), strict=True))
 
 
 def _depending(graph: onnx.GraphProto) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.tasks import FEATURES, Task
+from vocabsurgeon.onnx.tasks import FEATURES, Task, task_of_class
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,13 +42,13 @@ def load_model(source: Checkpoint, task: Task, dtype: str, trust_remote_code: bo
 
 
 def _loader(source: Checkpoint, task: Task) -> Any:
-    """The class to load with: the encoder half of T5 and its like has an auto class of its own."""
+    """The class that config.json names where the task is its own, else the task's auto class: auto classes do not know
+    the text halves of composite models, nor the encoder half of T5 and its like."""
     import transformers
-    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES as encoders
 
-    if task is FEATURES and source.config.architecture in encoders.values():
-        return transformers.AutoModelForTextEncoding
-    return getattr(transformers, task.auto_class)
+    named = source.config.architecture or ""
+    own = None if "auto_map" in source.config.data else getattr(transformers, named, None)
+    return own if own is not None and task_of_class(source) is task else getattr(transformers, task.auto_class)
 
 
 def _not_loadable(source: Checkpoint, error: Exception) -> OnnxError:

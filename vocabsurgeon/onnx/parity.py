@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.bisect import FirstDifference, Unfound, locate
+from vocabsurgeon.onnx.crossed_sides import OnnxCrossSide, TorchCrossSide
 from vocabsurgeon.onnx.expected import export_element
 from vocabsurgeon.onnx.files import OnnxFile, read_onnx
-from vocabsurgeon.onnx.horizons import BEYOND, horizons, most_tokens, too_long
 from vocabsurgeon.onnx.load import load_model
+from vocabsurgeon.onnx.locate import locate
+from vocabsurgeon.onnx.pair import Pair
 from vocabsurgeon.onnx.parity_crossed import compare_crossed
 from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.parity_single import compare_single
 from vocabsurgeon.onnx.parts import DECODER, ENCODER
-from vocabsurgeon.onnx.prompts import LONGEST, prompts
 from vocabsurgeon.onnx.runtime_types import TYPES
-from vocabsurgeon.onnx.scenarios import (
-    BATCH,
-    STEPS,
-    Pair,
-    compare_full,
-    compare_greedy,
-    compare_long,
-    compare_padded,
-    fits_one_call,
-)
-from vocabsurgeon.onnx.sides import OnnxCrossSide, OnnxSide, TorchCrossSide, TorchSide
+from vocabsurgeon.onnx.sides import OnnxSide, TorchSide
 from vocabsurgeon.onnx.signature import (
     FEATURES as SOUND,
 )
@@ -50,8 +39,8 @@ from vocabsurgeon.onnx.signature import (
     TYPES as SEGMENTS,
 )
 from vocabsurgeon.onnx.tally import Tally
-from vocabsurgeon.onnx.tasks import AUTO, FEATURES, TEXT_GENERATION, Task, choose_task
-from vocabsurgeon.onnx.tolerances import tolerance_for
+from vocabsurgeon.onnx.tasks import AUTO, FEATURES, Task, choose_task
+from vocabsurgeon.onnx.tolerances import Tolerance, tolerance_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -59,8 +48,6 @@ if TYPE_CHECKING:
 _ONE = {IDS, MASK, POSITIONS, SEGMENTS}
 _ENCODER = {IDS, MASK, SOUND}
 _DECODER = {IDS, STATES, STATES_MASK}
-_SHORT = 12
-"""Tokens of the prompt that a failure is traced with."""
 
 
 def why_not(graphs: Sequence[OnnxFile]) -> str | None:
@@ -97,35 +84,36 @@ def check_parity(
     `model` is the checkpoint in the graph's dtype where it is loaded already. Padded positions are left out: what a
     softmax over nothing gives differs by runtime. Greedy decoding takes the model's choice at each step on both sides,
     so every step counts. A context longer than a sliding window, or than the original context of a stretched one, is
-    added where the model has it. Memory grows with the longest prompt, not with their number. Raises `OnnxError` where
-    either side cannot be loaded.
+    added where the model has it. A failure is taken apart by layers. Memory grows with the longest prompt, not with
+    their number. Raises `OnnxError` where either side cannot be loaded.
     """
     files = {path.name: path for path in ([graphs] if isinstance(graphs, Path) else graphs)}
-    tally, dtype = Tally(), _dtype_of(list(files.values()))
+    dtype = _dtype_of(list(files.values()))
+    tolerance = tolerance_for(dtype, atol, rtol)
+    inner = tolerance_for(dtype, rtol=rtol)
     if len(files) > 1:
         crossed = OnnxCrossSide(files[ENCODER], files[DECODER])
         model = load_model(source, choose_task(source, AUTO), dtype) if model is None else model
-        states = Tally(choices=False)
-        cross = Pair(TorchCrossSide(model, crossed.caches), crossed, tally, progress)
-        skipped = compare_crossed(cross, states, model, source)
-        tolerance = tolerance_for(dtype, atol, rtol)
-        return tally.report(dtype, tolerance, skipped, states.report(dtype, tolerance))
+        pair, states = Pair(TorchCrossSide(model, crossed.caches), crossed, Tally(), progress), Tally(choices=False)
+        skipped = compare_crossed(pair, states, model, source)
+        encoder = states.report(dtype, tolerance)
+        report = pair.tally.report(dtype, tolerance, skipped, encoder)
+        return _with_place(pair, report, states if not encoder.passed else pair.tally, inner)
     export = OnnxSide(next(iter(files.values())))
     task = _task_of(source, export)
     model = load_model(source, task, dtype) if model is None else model
-    tally = Tally(choices=export.output == LOGITS)
     torch_side = TorchSide(model, export.inputs, export.output, export.caches)
-    skipped = _compare(Pair(torch_side, export, tally, progress), model, source, task)
-    report = tally.report(dtype, tolerance_for(dtype, atol, rtol), skipped)
-    return report if report.passed else replace(report, first_difference=_where(model, files, source))
+    pair = Pair(torch_side, export, Tally(choices=export.output == LOGITS), progress)
+    skipped = compare_single(pair, model, source, task)
+    return _with_place(pair, pair.tally.report(dtype, tolerance, skipped), pair.tally, inner)
 
 
-def _where(model: PreTrainedModel, files: Mapping[str, Path], source: Checkpoint) -> FirstDifference | Unfound:
-    """Where a failure starts, by a short prompt of ids from all over the table."""
-    embedding: Any = model.get_input_embeddings()
-    ids = prompts(source, int(embedding.weight.shape[0]), _SHORT)["random 0"]
-    (graph,) = files.values()
-    return locate(model, graph, ids)
+def _with_place(pair: Pair, report: ParityReport, tally: Tally, tolerance: Tolerance) -> ParityReport:
+    """A report that did not pass, with where the largest difference in `tally` starts."""
+    if report.passed:
+        return report
+    pair.progress("look for the first difference", 0, 1)
+    return replace(report, first_difference=locate(pair, tally.trail, report.tolerance, tolerance))
 
 
 def _task_of(source: Checkpoint, export: OnnxSide) -> Task:
@@ -134,37 +122,6 @@ def _task_of(source: Checkpoint, export: OnnxSide) -> Task:
     if task.output != export.output:
         raise OnnxError(f"the graph gives {export.output}, the checkpoint's class does not", where=source.root)
     return task
-
-
-def _compare(pair: Pair, model: PreTrainedModel, source: Checkpoint, task: Task) -> tuple[str, ...]:
-    embedding: Any = model.get_input_embeddings()
-    rows = int(embedding.weight.shape[0])
-    limit = most_tokens(model, STEPS + 2)
-    chosen = prompts(source, rows, min(LONGEST, limit - STEPS))
-    compare_full(pair, chosen)
-    highest, *others = chosen.values()
-    compare_padded(pair, [highest, *others[: BATCH - 1]])
-    if task is TEXT_GENERATION:
-        compare_greedy(pair, [highest, *others[1 - BATCH :]])
-    return _compare_horizons(pair, model, rows, limit)
-
-
-def _compare_horizons(pair: Pair, model: PreTrainedModel, rows: int, limit: int) -> tuple[str, ...]:
-    """Go beyond every length at which the model changes its ways; return where that was not possible, and why."""
-    skipped = []
-    for name, length in horizons(model).items():
-        if length >= limit - 1:
-            continue
-        tokens = min(length + BEYOND, limit)
-        reason = "it would take too long" if too_long(model, tokens) else None
-        ids = np.random.default_rng(1).integers(0, rows, (1, tokens))
-        if reason is None and not pair.caches and not fits_one_call(pair, ids):
-            reason = "the graph has no cache, and one call would hold too many numbers"
-        if reason is None:
-            compare_long(pair, f"beyond the {name}", ids)
-        else:
-            skipped.append(f"no context beyond the {name} of {length} tokens was compared: {reason}")
-    return tuple(skipped)
 
 
 def _dtype_of(graphs: Sequence[Path]) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.onnx.horizons import BEYOND, most_tokens
-from vocabsurgeon.onnx.prompts import LONGEST, prompts
-from vocabsurgeon.onnx.scenarios import BATCH, STEPS, Pair, compare_greedy, padded
+from vocabsurgeon.onnx.beyond import compare_beyond
+from vocabsurgeon.onnx.horizons import BEYOND, horizons, most_tokens
+from vocabsurgeon.onnx.pair import Pair
+from vocabsurgeon.onnx.prompts import LONGEST, new_ids, prompts
+from vocabsurgeon.onnx.scenarios import BATCH, CHUNK, STEPS, compare_greedy, padded
 from vocabsurgeon.onnx.seq2seq_parts import sound_shape
 from vocabsurgeon.onnx.signature import FEATURES, IDS, MASK
 from vocabsurgeon.onnx.tally import Tally
@@ -26,82 +29,80 @@ _TARGET = 12
 def compare_crossed(pair: Pair, states: Tally, model: PreTrainedModel, source: Checkpoint) -> tuple[str, ...]:
     """Fill the pair's tally with logits and `states` with what the encoders give; return what could not be compared.
 
-    Texts are encoded one by one and in batches padded on either side; targets of random and of the highest ids are
-    decoded in one call, in two, and greedily.
+    Texts are encoded one by one and in batches padded on either side; targets of the highest ids, of the tokenizer's
+    added tokens and of random ids are decoded in one call, in chunks, and greedily.
     """
-    targets, start = _targets(model), _start(model)
+    rows, start = _rows(model), _start(model)
+    new = new_ids(source, rows)
+    targets = _targets(list(new.values()), rows, start)
     if model.main_input_name == FEATURES:
         sounds = np.random.default_rng(3).standard_normal((BATCH, *(sound_shape(model) or ()))).astype(np.float32)
         _encode(pair, states, "sounds", {FEATURES: sounds})
         _decode(pair, "sounds", targets)
-        _encode(pair, states, "sounds", {FEATURES: sounds})
-        compare_greedy(pair, [[start]] * BATCH)
-        return ()
-    chosen = _sources(model, source)
-    for ids in chosen:
+    else:
+        _compare_texts(pair, states, _sources(model, source), targets)
+    pair.restart()
+    compare_greedy(pair, [[start]] * BATCH)
+    lengths = horizons(model.config.get_text_config(decoder=True))
+    limit = most_tokens(model, STEPS + 2)
+    return compare_beyond(pair, model, lengths, list(new.values())[-1], rows, limit, padding=None, batches=(BATCH,))
+
+
+def _compare_texts(pair: Pair, states: Tally, chosen: Sequence[Sequence[int]], targets: Array) -> None:
+    """Each text with one row of the targets in turn; then a batch with all: the first two, and the last, which is the
+    longest."""
+    for number, ids in enumerate(chosen):
         _encode(pair, states, "one text", _feed([ids], left=False))
-        _decode(pair, "one text", targets[:1])
-    batch = chosen[:BATCH]
+        _decode(pair, "one text", targets[[number % len(targets)]])
     for left in (True, False):
         name = f"{'left' if left else 'right'}-padded batch"
-        _encode(pair, states, name, _feed(batch, left))
-        _decode(pair, name, targets[: len(batch)])
-    compare_greedy(pair, [[start]] * len(batch))
-    return ()
+        _encode(pair, states, name, _feed([*chosen[: BATCH - 1], chosen[-1]], left))
+        _decode(pair, name, targets)
 
 
 def _encode(pair: Pair, states: Tally, check: str, feed: Mapping[str, Array]) -> None:
-    pair.restart()
-    model: Any = pair.model
-    export: Any = pair.export
-    expected, found = model.encode(feed), export.encode(feed)
-    attended = feed[MASK].astype(bool) if MASK in feed else np.ones(expected.shape[:2], bool)
-    states.add(check, expected[attended], found[attended])
+    pair.encode(check, states, feed, feed[MASK].astype(bool) if MASK in feed else None)
 
 
 def _decode(pair: Pair, check: str, targets: Array) -> None:
-    """`targets [batch, length]` in one call; then all but the last two, and these one by one through the cache."""
+    """`targets [batch, length]` in one call; then through the cache: most of them, several at once, two one by one."""
     full = np.ones(targets.shape, np.int64)
-    pair.step(f"{check}, decoded at once", targets, full, full.astype(bool))
     pair.restart()
+    pair.step(f"{check}, decoded at once", targets, full, full.astype(bool))
     if not pair.caches:
         return
-    for start, stop in ((0, -2), (-2, -1), (-1, None)):
-        part = targets[:, start:stop]
-        mask = full[:, : targets.shape[1] + (stop or 0)]
-        pair.step(f"{check}, decoded in steps", part, mask, np.ones(part.shape, bool))
+    pair.restart()
+    length = targets.shape[1]
+    cuts = (0, length - CHUNK - 2, length - 2, length - 1, length)
+    for start, stop in pairwise(cuts):
+        pair.step(
+            f"{check}, decoded in steps", targets[:, start:stop], full[:, :stop], full[:, start:stop].astype(bool)
+        )
 
 
 def _sources(model: PreTrainedModel, source: Checkpoint) -> list[Sequence[int]]:
-    """Texts to encode, the last of them longer than a window of the encoder's attention."""
+    """Texts to encode, the last of them longer than a window of the encoder's attention where it has one."""
     embedding: Any = model.get_input_embeddings()
     rows, limit = int(embedding.weight.shape[0]), most_tokens(model, STEPS + 2)
     chosen: list[Sequence[int]] = list(prompts(source, rows, min(LONGEST, limit - 2)).values())
-    window = _window(model)
-    if window and window + BEYOND <= limit:
+    window = horizons(model.config.get_text_config(encoder=True)).get("window", limit)
+    if window + BEYOND <= limit:
         chosen.append(np.random.default_rng(1).integers(0, rows, window + BEYOND).tolist())
     return chosen
 
 
-def _window(model: PreTrainedModel) -> int | None:
-    """Tokens that an encoder with local attention sees around each token."""
-    for name in ("attention_window", "local_radius", "sliding_window"):
-        value = getattr(model.config, name, None)
-        if isinstance(value, list) and value:
-            return int(max(value))
-        if isinstance(value, int):
-            return value
-    return None
-
-
-def _targets(model: PreTrainedModel) -> Array:
-    """Ids to decode `[batch, length]`: the start token, then random ones; in the first row the table's highest."""
+def _rows(model: PreTrainedModel) -> int:
+    """Rows of the table that the decoder's logits come from."""
     whole: Any = model
-    head = whole.get_output_embeddings()
-    rows = int(head.weight.shape[0])
+    return int(whole.get_output_embeddings().weight.shape[0])
+
+
+def _targets(new: Sequence[Sequence[int]], rows: int, start: int) -> Array:
+    """Ids to decode `[batch, length]`: the start token, then new ids in the first rows, random ones in the last."""
     ids = np.random.default_rng(2).integers(0, rows, (BATCH, _TARGET))
-    ids[0] = np.arange(rows - 1, rows - 1 - _TARGET, -1).clip(0)
-    ids[:, 0] = _start(model)
+    for row, found in enumerate(new[: BATCH - 1]):
+        ids[row] = np.resize(found, _TARGET)
+    ids[:, 0] = start
     return ids
 
 

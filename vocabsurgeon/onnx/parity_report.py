@@ -27,6 +27,8 @@ class ParityReport:
     clear_misses: int
     positions: int
     checks: tuple[str, ...]
+    failed_checks: tuple[str, ...]
+    """Those in which a number differs by more than the tolerance."""
     worst: str
     """Where the largest difference was seen."""
     model_nans: int = 0
@@ -61,6 +63,9 @@ class ParityReport:
             told.append(f"{what} differ by {self.max_abs_diff:.3g} ({self.worst}), {self.tolerance:.3g} is allowed")
         if self.clear_misses:
             told.append(f"another token is the most likely at {self.clear_misses} positions where the choice is clear")
+        if 0 < len(self.failed_checks) < len(self.checks):
+            passed = [check for check in self.checks if check not in self.failed_checks]
+            told.append(f"wrong in: {', '.join(self.failed_checks)}; right in: {', '.join(passed)}")
         return told if self.first_difference is None else [*told, str(self.first_difference)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,6 +81,7 @@ class ParityReport:
             "clear_misses": self.clear_misses,
             "positions": self.positions,
             "checks": list(self.checks),
+            "failed_checks": list(self.failed_checks),
             "worst": self.worst,
             "reasons": self.reasons,
             "skipped": list(self.skipped),

@@ -3,74 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vocabsurgeon.checkpoint.progress import Progress
-from vocabsurgeon.onnx.sides import Side
-from vocabsurgeon.onnx.tally import Tally
+from vocabsurgeon.onnx.pair import Pair
+from vocabsurgeon.onnx.prompts import NEW
 
 Array = np.ndarray[Any, Any]
 STEPS = 16
 """Greedy steps."""
 BATCH = 3
 """Prompts of a batch."""
+CHUNK = 3
+"""Tokens that are put on a cache at once, and single ones after a long context."""
 _WHOLE_LOGITS = 1 << 26
 """Most numbers of one call for a whole context, where there is no cache: 256 MB."""
-_CHUNK_LOGITS = 1 << 24
+_CHUNK_LOGITS = 1 << 25
 """Most logits of one call: a chunk of a long context is as short as the vocabulary is wide."""
-
-
-@dataclass
-class Pair:
-    """The model, the export, and where their logits are compared. Each keeps its own cache."""
-
-    model: Side
-    export: Side
-    tally: Tally
-    progress: Progress
-    model_past: Any = None
-    export_past: Any = None
-
-    @property
-    def caches(self) -> bool:
-        """Whether the export can continue from its cache."""
-        return self.export.caches
-
-    def restart(self) -> None:
-        """Forget both caches."""
-        self.model_past = self.export_past = None
-
-    def step(self, check: str, ids: Array, mask: Array, attended: Array, *, greedy: bool = False) -> Array:
-        """Run `ids [batch, sequence]` on both sides, compare the logits where `attended`, return the model's.
-
-        `mask [batch, past + sequence]` covers what both caches hold. Positions count attended tokens, as generation
-        does.
-        """
-        positions = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, -ids.shape[1] :]
-        ids, mask, positions = (np.ascontiguousarray(part, np.int64) for part in (ids, mask, positions))
-        expected, self.model_past = self.model.run(ids, mask, positions, self.model_past)
-        found, self.export_past = self.export.run(ids, mask, positions, self.export_past)
-        self.tally.add(check, expected[attended], found[attended], greedy=greedy)
-        return expected
+_MOST_CHUNK = 128
 
 
 def compare_full(pair: Pair, prompts: Mapping[str, Sequence[int]]) -> None:
-    """Each prompt by itself, from an empty cache; and the first token of one alone."""
-    for done, ids in enumerate(prompts.values()):
+    """Each prompt by itself, from an empty cache; and the first token of one alone, then several on the cache of it."""
+    for done, (name, ids) in enumerate(prompts.items()):
         pair.progress("compare prompts", done, len(prompts))
-        _run_whole(pair, "full sequence", np.array([ids]))
-    _run_whole(pair, "one token", np.array([next(iter(prompts.values()))[:1]]))
+        _run_whole(pair, "new tokens" if name in NEW else "full sequence", np.array([ids]))
+    first = np.array([next(iter(prompts.values()))[:1]])
+    _run_whole(pair, "one token", first)
+    _continue(pair, "one token, continued", [next(iter(prompts.values()))], np.ones_like(first))
 
 
 def compare_padded(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
-    """A batch of prompts of unequal length, padded on the left and on the right."""
+    """A batch of prompts of unequal length, padded on the left and on the right; each then goes on from its cache by
+    several tokens at once."""
     for left in (True, False):
+        check = f"{'left' if left else 'right'}-padded batch"
         ids, mask = padded(prompts, left)
         pair.restart()
-        pair.step(f"{'left' if left else 'right'}-padded batch", ids, mask, mask.astype(bool))
+        pair.step(check, ids, mask, mask.astype(bool))
+        _continue(pair, f"{check}, continued", prompts, mask)
 
 
 def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
@@ -93,35 +65,23 @@ def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
         logits = pair.step("greedy decoding", ids, mask, last, greedy=True)
 
 
-def compare_long(pair: Pair, check: str, ids: Array) -> None:
-    """One context `[1, length]`: through the cache, a chunk at a time, its end token by token; without one, whole."""
+def compare_long(pair: Pair, check: str, ids: Array, mask: Array) -> None:
+    """Contexts `[batch, length]` of which `mask` hides the padding: through the cache, a chunk at a time, the end token
+    by token; without a cache, whole."""
+    pair.restart()
     if not pair.caches:
-        _run_whole(pair, check, ids)
+        pair.step(check, ids, mask, mask.astype(bool))
         return
-    width = pair_width(pair, ids)
-    end = ids.shape[1] - 4
-    starts = [*range(0, end, width), *range(end, ids.shape[1])]
-    pair.restart()
-    for start, stop in zip(starts, [*starts[1:], ids.shape[1]], strict=True):
-        pair.progress("compare long context", start, ids.shape[1])
-        chunk = ids[:, start:stop]
-        pair.step(check, chunk, np.ones((1, stop), np.int64), np.ones(chunk.shape, bool))
+    length, end = ids.shape[1], ids.shape[1] - CHUNK
+    starts = [*range(0, end, _chunk(pair, len(ids))), *range(end, length)]
+    for start, stop in zip(starts, [*starts[1:], length], strict=True):
+        pair.progress("compare long context", start, length)
+        pair.step(check, ids[:, start:stop], mask[:, :stop], mask[:, start:stop].astype(bool))
 
 
-def pair_width(pair: Pair, ids: Array) -> int:
-    """Tokens of a chunk, so that one call's logits stay within bounds."""
-    return max(1, min(128, _CHUNK_LOGITS // _width(pair, ids)))
-
-
-def fits_one_call(pair: Pair, ids: Array) -> bool:
-    """Whether the numbers that one call for all of `ids` gives stay within bounds."""
-    return int(ids.shape[1]) * _width(pair, ids) <= _WHOLE_LOGITS
-
-
-def _width(pair: Pair, ids: Array) -> int:
-    pair.restart()
-    logits = pair.step("one token", ids[:, :1], np.ones((1, 1), np.int64), np.ones((1, 1), bool))
-    return int(logits.shape[-1])
+def fits_one_call(pair: Pair, tokens: int) -> bool:
+    """Whether the numbers that one call for `tokens` gives stay within bounds."""
+    return tokens * pair.width <= _WHOLE_LOGITS
 
 
 def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:
@@ -133,6 +93,20 @@ def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:
         place = slice(longest - len(prompt), None) if left else slice(None, len(prompt))
         ids[row, place], mask[row, place] = prompt, 1
     return ids, mask
+
+
+def _chunk(pair: Pair, batch: int) -> int:
+    """Tokens of a chunk, so that one call's logits stay within bounds."""
+    return max(1, min(_MOST_CHUNK, _CHUNK_LOGITS // (pair.width * batch)))
+
+
+def _continue(pair: Pair, check: str, prompts: Sequence[Sequence[int]], mask: Array) -> None:
+    """`CHUNK` tokens of each prompt at once, on the cache that the last step left."""
+    if not pair.caches:
+        return
+    ids = np.array([np.resize(prompt, CHUNK) for prompt in prompts])
+    attended = np.ones(ids.shape, bool)
+    pair.step(check, ids, np.concatenate([mask, attended.astype(mask.dtype)], axis=1), attended)
 
 
 def _run_whole(pair: Pair, check: str, ids: Array) -> None:

@@ -7,7 +7,8 @@ where it is full. So one graph without branches serves both, whatever the reader
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.errors import OnnxError
@@ -54,11 +55,12 @@ def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
         **uses_cache(model, cache),
     )
     encoder = _encoder(model, feed, states)
+    form = None if mask is None else _mask_form(model, kind(last_hidden_state=states), mask, ids)
     kept = _kept(outputs) if cache else ((), ())
     layers, crossed = kept or ((), ())
     signature = cross_decoder(layers, crossed, outputs.logits.shape[-1], states.shape[-1], mask is not None)
     notes = () if kept is not None else (CACHELESS,)
-    return Parts((encoder, Part(DECODER, signature, _call(model, signature, kind))), notes)
+    return Parts((encoder, Part(DECODER, signature, _call(model, signature, kind, form))), notes)
 
 
 def encoder_of(model: PreTrainedModel) -> torch.nn.Module:
@@ -104,8 +106,9 @@ def _kept(outputs: Any) -> Any:
     return None if own is None or crossed is None or len(own) != len(crossed) else (own, crossed)
 
 
-def _call(model: PreTrainedModel, signature: Signature, kind: type[Any]) -> Any:
-    """The decoder's call; `kind`: what the encoder's answer is an object of, as models read more of it than states."""
+def _call(model: PreTrainedModel, signature: Signature, kind: type[Any], form: MaskForm | None) -> Any:
+    """The decoder's call; `kind`: what the encoder's answer is an object of, as models read more of it than states;
+    `form`: how it takes the encoder's mask."""
     names, told = past_names(list(signature.inputs)), uses_cache(model, signature.caches)
     cache_name = cache_argument(model)
 
@@ -115,8 +118,8 @@ def _call(model: PreTrainedModel, signature: Signature, kind: type[Any]) -> Any:
         if cache is not None:
             given[cache_name] = cache
             states = _beyond(states, feed[names[2]])
-        if STATES_MASK in feed:
-            given["attention_mask"] = _additive(feed[STATES_MASK], states.dtype)
+        if form is not None:
+            given["attention_mask"] = form(feed[STATES_MASK], states.dtype, feed[IDS].shape[1])
         outputs = model(encoder_outputs=kind(last_hidden_state=states), decoder_input_ids=feed[IDS], **given)
         return [outputs.logits, *(_present(cache_of(outputs)) if names else ())]
 
@@ -132,12 +135,43 @@ def _beyond(states: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
     return states[:, known:]
 
 
-def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _mask_form(model: PreTrainedModel, encoded: Any, mask: torch.Tensor, ids: torch.Tensor) -> MaskForm:
+    """The first of `_FORMS` that the class takes; raises `OnnxError` where it takes none."""
+    for form in _FORMS[:-1]:
+        with contextlib.suppress(OnnxError):
+            _decode(model, encoded, form(mask, encoded[HIDDEN].dtype, ids.shape[1]), ids)
+            return form
+    _decode(model, encoded, mask, ids)
+    return _FORMS[-1]
+
+
+def _decode(model: PreTrainedModel, encoded: Any, mask: torch.Tensor, ids: torch.Tensor) -> None:
+    answer(
+        model, encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=ids, **uses_cache(model, wanted=False)
+    )
+
+
+def _additive(mask: torch.Tensor, dtype: torch.dtype, tokens: int) -> torch.Tensor:
     """A mask `[batch, length]` as what attention adds, `[batch, 1, 1, length]`: models pass one of four dimensions on
     as it is, where from one of two they would take the length of the states."""
     import torch
 
     return (1 - mask)[:, None, None, :].to(dtype) * torch.finfo(dtype).min
+
+
+def _wide(mask: torch.Tensor, dtype: torch.dtype, tokens: int) -> torch.Tensor:
+    """The same for every token, `[batch, 1, tokens, length]`: MVP insists."""
+    return _additive(mask, dtype, tokens).expand(-1, -1, tokens, -1)
+
+
+def _plain(mask: torch.Tensor, dtype: torch.dtype, tokens: int) -> torch.Tensor:
+    """As it is: FSMT and ProphetNet make their own of it."""
+    return mask
+
+
+MaskForm = Callable[["torch.Tensor", "torch.dtype", int], "torch.Tensor"]
+_FORMS: tuple[MaskForm, ...] = (_additive, _wide, _plain)
+"""How classes take the encoder's mask; which one a class takes is tried, and parity tells whether it is right."""
 
 
 def _cache_from(past: list[torch.Tensor]) -> Any:

@@ -47,14 +47,19 @@ class Session:
     def run(self, output: str, feed: Mapping[str, Array], past: Mapping[str, Array] | None) -> tuple[Array, Any]:
         """`output` in float32 for what of `feed` the graph takes, and the cache to continue from; `past` None is an
         empty one. Raises `OnnxError` where the graph does not run on it."""
-        given = {name: self._cast(name, value) for name, value in feed.items() if name in self._inputs}
-        batch = len(next(iter(feed.values())))
+        given = self.whole_feed(feed, past)
         names = [output, *map(present_name, self.past)]
         try:
-            found, *present = self._session.run(names, given | dict(self._empty(batch) if past is None else past))
+            found, *present = self._session.run(names, given)
         except Exception as error:
             raise OnnxError(f"onnxruntime cannot run it: {first_line(error)}", where=self._path) from error
         return found.astype(np.float32, copy=False), dict(zip(self.past, present, strict=True))
+
+    def whole_feed(self, feed: Mapping[str, Array], past: Mapping[str, Array] | None) -> dict[str, Array]:
+        """What of `feed` the graph takes, in its types, and a cache: `past`, or an empty one."""
+        given = {name: self._cast(name, value) for name, value in feed.items() if name in self._inputs}
+        batch = len(next(iter(feed.values())))
+        return given | dict(self._empty(batch) if past is None else past)
 
     def _cast(self, name: str, value: Array) -> Array:
         """Floating inputs in the graph's own type."""

@@ -1,4 +1,4 @@
-"""The two things that are compared: a torch model and onnxruntime sessions, as calls with one signature."""
+"""The two things that are compared: a torch model and an onnxruntime session, as calls with one signature."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vocabsurgeon.checkpoint.quiet import quiet
-from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, uses_cache
-from vocabsurgeon.onnx.seq2seq_parts import encoder_of
+from vocabsurgeon.onnx.hidden_states import States, states_of
+from vocabsurgeon.onnx.inner_values import InnerValues
+from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, cache_pairs, uses_cache
 from vocabsurgeon.onnx.session import Session
-from vocabsurgeon.onnx.signature import HIDDEN, IDS, LOGITS, MASK, POSITIONS, STATES, STATES_MASK, TYPES
+from vocabsurgeon.onnx.signature import HIDDEN, IDS, LOGITS, MASK, POSITIONS, TYPES
+from vocabsurgeon.onnx.trail import Call
 
 if TYPE_CHECKING:
     import torch
@@ -34,13 +36,6 @@ class Side(Protocol):
         """
 
 
-class CrossSide(Side, Protocol):
-    """A side with an encoder: `run` decodes for what was encoded last."""
-
-    def encode(self, feed: Mapping[str, Array]) -> Array:
-        """The encoder's states `[batch, length, width]` float32 for ids and mask, or for input features."""
-
-
 class TorchSide:
     """The model as transformers runs it, with its own attention and its own cache.
 
@@ -54,17 +49,30 @@ class TorchSide:
 
     def run(self, ids: Array, mask: Array, positions: Array, past: Any) -> tuple[Array, Any]:
         """See `Side.run`."""
-        feed = {IDS: ids, MASK: mask, POSITIONS: positions, TYPES: segments(ids)}
-        given = _tensors({name: feed[name] for name in feed if name in self._taken})
+        outputs = answer_of(self._model, **self._given(Call(ids, mask, positions), past))
+        found = numbers(outputs[self._output])[:, : ids.shape[1]]
+        return found, cache_of(outputs) if self.caches else None
+
+    def states(self, call: Call, past: Any) -> States | None:
+        """The hidden states of a call, the output last; None where the model gives none."""
+        return states_of(self._model, self._output, self._given(call, past))
+
+    def kept(self, past: Any) -> list[Array | None]:
+        """A cache as arrays, key and value of each layer in turn."""
+        return arrays_of([tensor for pair in cache_pairs(past) for tensor in pair])
+
+    def _given(self, call: Call, past: Any) -> dict[str, Any]:
+        feed = {IDS: call.ids, MASK: call.mask, POSITIONS: call.positions, TYPES: segments(call.ids)}
+        given = tensors_of({name: feed[name] for name in feed if name in self._taken})
         cache = {} if past is None else {self._cache_name: past}
-        outputs = _answer(self._model, **given, **cache, **self._told)
-        return _numbers(outputs[self._output]), cache_of(outputs) if self.caches else None
+        return {**given, **cache, **self._told}
 
 
 class OnnxSide:
     """One graph in onnxruntime."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._session = Session(path)
         self.inputs = self._session.inputs
         self.output = LOGITS if LOGITS in self._session.outputs else HIDDEN
@@ -76,60 +84,14 @@ class OnnxSide:
 
     def run(self, ids: Array, mask: Array, positions: Array, past: Any) -> tuple[Array, Any]:
         """See `Side.run`."""
-        feed = {IDS: ids, MASK: mask, POSITIONS: positions, TYPES: segments(ids)}
-        return self._session.run(self.output, feed, past)
+        return self._session.run(self.output, self._feed(Call(ids, mask, positions)), past)
 
+    def inner(self, call: Call, past: Any) -> InnerValues:
+        """What the graph computes in a call."""
+        return InnerValues(self._path, self._session.whole_feed(self._feed(call), past))
 
-class TorchCrossSide:
-    """An encoder–decoder model as transformers runs it."""
-
-    def __init__(self, model: PreTrainedModel, caches: bool) -> None:
-        self._model, self.caches = model, caches
-        self._told, self._cache_name = uses_cache(model, caches), cache_argument(model)
-        self._encoded: Any = None
-        self._mask: Any = None
-
-    def encode(self, feed: Mapping[str, Array]) -> Array:
-        """See `CrossSide.encode`."""
-        given = _tensors(feed, self._model.dtype)
-        self._encoded, self._mask = _answer(encoder_of(self._model), **given), given.get(MASK)
-        return _numbers(self._encoded[HIDDEN])
-
-    def run(self, ids: Array, mask: Array, positions: Array, past: Any) -> tuple[Array, Any]:
-        """See `Side.run`; the decoder attends to all of its own tokens."""
-        cache = {} if past is None else {self._cache_name: past}
-        outputs = _answer(
-            self._model,
-            encoder_outputs=self._encoded,
-            attention_mask=self._mask,
-            **_tensors({"decoder_input_ids": ids}),
-            **cache,
-            **self._told,
-        )
-        return _numbers(outputs.logits), cache_of(outputs) if self.caches else None
-
-
-class OnnxCrossSide:
-    """The encoder's graph and the decoder's in onnxruntime. Every call is given all of the encoder's states."""
-
-    def __init__(self, encoder: Path, decoder: Path) -> None:
-        self._encoder, self._decoder = Session(encoder), Session(decoder)
-        self._encoded: dict[str, Array] = {}
-
-    @property
-    def caches(self) -> bool:
-        """Whether the decoder has past inputs."""
-        return bool(self._decoder.past)
-
-    def encode(self, feed: Mapping[str, Array]) -> Array:
-        """See `CrossSide.encode`."""
-        states, _ = self._encoder.run(HIDDEN, feed, None)
-        self._encoded = {STATES: states} | ({STATES_MASK: feed[MASK]} if MASK in feed else {})
-        return states
-
-    def run(self, ids: Array, mask: Array, positions: Array, past: Any) -> tuple[Array, Any]:
-        """See `Side.run`."""
-        return self._decoder.run(LOGITS, {IDS: ids, **self._encoded}, past)
+    def _feed(self, call: Call) -> dict[str, Array]:
+        return {IDS: call.ids, MASK: call.mask, POSITIONS: call.positions, TYPES: segments(call.ids)}
 
 
 def segments(ids: Array) -> Array:
@@ -138,14 +100,15 @@ def segments(ids: Array) -> Array:
     return np.broadcast_to((np.arange(ids.shape[1]) >= half).astype(np.int64), ids.shape).copy()
 
 
-def _answer(module: torch.nn.Module, **given: Any) -> Any:
+def answer_of(module: torch.nn.Module, **given: Any) -> Any:
+    """What `module` gives, without gradients and without a word."""
     import torch
 
     with torch.no_grad(), quiet():
         return module(**given)
 
 
-def _tensors(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+def tensors_of(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
     """Arrays as tensors, floating ones in `dtype`."""
     import torch
 
@@ -153,6 +116,12 @@ def _tensors(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) -> d
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 
-def _numbers(tensor: torch.Tensor) -> Array:
-    numbers: Array = tensor.float().numpy()
-    return numbers
+def arrays_of(tensors: Sequence[torch.Tensor | None]) -> list[Array | None]:
+    """Tensors as float32 arrays; None stays."""
+    return [None if tensor is None else numbers(tensor) for tensor in tensors]
+
+
+def numbers(tensor: torch.Tensor) -> Array:
+    """A tensor as a float32 array."""
+    values: Array = tensor.float().numpy()
+    return values

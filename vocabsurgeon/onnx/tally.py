@@ -1,4 +1,4 @@
-"""Figures over pairs of logits, taken position by position: nothing but sums is kept."""
+"""Figures over pairs of logits, taken position by position: nothing but sums is kept, and where the worst was seen."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from vocabsurgeon.onnx.parity_report import ParityReport
 from vocabsurgeon.onnx.tolerances import Tolerance
+from vocabsurgeon.onnx.trail import Trail
 
 Array = np.ndarray[Any, Any]
-_WIDENED = 1 << 21
-"""Logits that are widened to float64 at a time."""
+_AT_A_TIME = 1 << 19
+"""Logits that are taken at a time: they are widened to float64."""
 
 
 class Tally:
@@ -24,27 +25,28 @@ class Tally:
         self._choices = choices
         self._positions, self._kl, self._scale = 0, 0.0, 0.0
         self._max_abs_diff, self._worst = 0.0, "nothing differs"
+        self.trail: Trail | None = None
+        """The calls that led to the largest difference; None where nothing differs, or they were not told."""
         self._margins: list[float] = []
         """How far the model's top two are apart, wherever the export's choice is another."""
         self._greedy_equal, self._decoded = True, False
         self._nans = [0, 0]
         """Positions with a NaN, of the model and of the export."""
-        self._checks: dict[str, None] = {}
+        self._checks: dict[str, float] = {}
+        """Check → the largest difference in it."""
 
-    def add(self, check: str, model: Array, export: Array, *, greedy: bool = False) -> None:
-        """Compare logits `[positions, rows]` float32 of the model and of the export. `greedy`: they choose tokens."""
-        self._checks[check] = None
-        step = max(1, _WIDENED // model.shape[-1])
+    def add(self, check: str, model: Array, export: Array, *, greedy: bool = False, trail: Trail | None = None) -> None:
+        """Compare whole rows of logits `[positions, rows]` float32 of the model and of the export. `greedy`: they
+        choose tokens. `trail`: how they were come by."""
+        self._checks.setdefault(check, 0.0)
+        step = max(1, _AT_A_TIME // model.shape[-1])
         for start in range(0, len(model), step):
-            a, b = (side[start : start + step].astype(np.float64) for side in (model, export))
-            self._add_differences(check, start, a, b)
+            a, b = model[start : start + step], export[start : start + step]
+            self._add_differences(check, start, a, b, trail)
             self._positions += len(a)
-            self._nans = [
-                seen + int(np.isnan(x).any(axis=-1).sum()) for seen, x in zip(self._nans, (a, b), strict=True)
-            ]
             if self._choices:
                 self._add_choices(a, b, greedy)
-                self._kl += float(_divergence(a, b).sum())
+                self._kl += float(_divergence(a.astype(np.float64), b.astype(np.float64)).sum())
 
     def report(
         self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = (), encoder: ParityReport | None = None
@@ -63,6 +65,7 @@ class Tally:
             clear_misses=sum(not margin <= 2 * allowed for margin in self._margins),
             positions=self._positions,
             checks=tuple(self._checks),
+            failed_checks=tuple(check for check, gap in self._checks.items() if not gap <= allowed),
             worst=self._worst,
             model_nans=self._nans[0],
             export_nans=self._nans[1],
@@ -70,14 +73,28 @@ class Tally:
             encoder=encoder,
         )
 
-    def _add_differences(self, check: str, start: int, model: Array, export: Array) -> None:
+    def _add_differences(self, check: str, start: int, model: Array, export: Array, trail: Trail | None) -> None:
         with np.errstate(invalid="ignore"):
-            gaps = np.where(model == export, 0.0, np.abs(model - export)).max(axis=-1)
+            gaps = np.abs(model - export).max(axis=-1)
+        if np.isnan(gaps).any():  # of a NaN, or of two equal infinities
+            gaps = self._gaps_of_what_is_no_number(model, export)
         worst = int(np.argmax(gaps))  # a NaN is the largest of all
+        self._checks[check] = float(np.maximum(self._checks[check], gaps[worst]))
         if gaps[worst] > self._max_abs_diff or (np.isnan(gaps[worst]) and not np.isnan(self._max_abs_diff)):
             self._max_abs_diff, self._worst = float(gaps[worst]), f"{check}, position {start + worst}"
-        finite = np.abs(model[np.isfinite(model)])
-        self._scale = max(self._scale, float(finite.max(initial=0.0)))
+            self.trail = trail
+        scale = float(np.maximum(model.max(), -model.min()))
+        if not np.isfinite(scale):
+            scale = float(np.abs(model[np.isfinite(model)]).max(initial=0.0))
+        self._scale = max(self._scale, scale)
+
+    def _gaps_of_what_is_no_number(self, model: Array, export: Array) -> Array:
+        self._nans = [
+            seen + int(np.isnan(x).any(axis=-1).sum()) for seen, x in zip(self._nans, (model, export), strict=True)
+        ]
+        with np.errstate(invalid="ignore"):
+            gaps: Array = np.where(model == export, np.float32(0), np.abs(model - export)).max(axis=-1)
+        return gaps
 
     def _add_choices(self, model: Array, export: Array, greedy: bool) -> None:
         differs = model.argmax(axis=-1) != export.argmax(axis=-1)

@@ -45,18 +45,34 @@ def choose_task(source: Checkpoint, requested: str) -> Task:
         if requested not in TASKS:
             raise UsageError(f"unknown task {requested!r}", hint=f"use one of: {', '.join([AUTO, *TASKS])}")
         return TASKS[requested]
+    task = task_of_class(source)
+    if task is not None:
+        return task
+    if "auto_map" in source.config.data:
+        return TEXT_GENERATION
+    raise OnnxError(
+        f"{source.config.architecture or source.config.model_type or 'a model without an architecture'} has no task to "
+        "export for",
+        where=source.root,
+        hint=f"name one with --task: {', '.join(TASKS)}",
+    )
+
+
+def task_of_class(source: Checkpoint) -> Task | None:
+    """The first task whose mappings hold the class that config.json names (its type where it names none)."""
     named, model_type = source.config.architecture, source.config.model_type
     for task in TASKS.values():
         classes, types = classes_of(task)
         if named in classes or (named is None and model_type in types):
-            return task
-    if "auto_map" in source.config.data:
-        return TEXT_GENERATION
-    raise OnnxError(
-        f"{named or model_type or 'a model without an architecture'} has no task to export for",
-        where=source.root,
-        hint=f"name one with --task: {', '.join(TASKS)}",
-    )
+            return TEXT_GENERATION if task in CROSSED and not _crosses(model_type or "") else task
+    return None
+
+
+def _crosses(model_type: str) -> bool:
+    """Whether the type is an encoder–decoder: transformers maps decoders that listen among them."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    return model_type not in CONFIG_MAPPING or bool(CONFIG_MAPPING[model_type].is_encoder_decoder)
 
 
 def classes_of(task: Task) -> tuple[frozenset[str], frozenset[str]]:

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.quiet import mute, quiet
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.horizons import most_tokens
+from vocabsurgeon.onnx.assumed_lengths import broken_assumption
+from vocabsurgeon.onnx.complex_numbers import spell_unsqueezes
+from vocabsurgeon.onnx.horizons import most_tokens, stated
+from vocabsurgeon.onnx.local_attention import local_attention
 from vocabsurgeon.onnx.parts import Part
 from vocabsurgeon.onnx.probe import first_line
+from vocabsurgeon.onnx.recurrences.scanned import scanned
 from vocabsurgeon.onnx.signature import (
     BATCH,
     ENCODED,
@@ -48,7 +52,8 @@ _CHUNKS = (
     "lsh_attn_chunk_length",
 )
 """Config values in tokens: a model that works by chunks is traced on more than one, or their number would be fixed."""
-_FIXED = ("conflicts between user-specified ranges", "Constraints violated")
+_ASSUMED = "holds for the traced lengths alone"
+_FIXED = ("conflicts between user-specified ranges", "Constraints violated", _ASSUMED)
 _INTEGERS = (IDS, MASK, POSITIONS, TYPES, STATES_MASK)
 
 
@@ -62,7 +67,15 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
     from transformers.exporters.exporter_dynamo import reset_model_state
     from transformers.exporters.utils import apply_fx_node_fixes, apply_patches
 
-    with _traceable(model), torch.no_grad(), mute(), apply_patches("onnx"), apply_patches("dynamo"):
+    with (
+        _traceable(model),
+        scanned(model),
+        local_attention(model),
+        torch.no_grad(),
+        mute(),
+        apply_patches("onnx"),
+        apply_patches("dynamo"),
+    ):
         try:
             with reset_model_state(model):
                 program = torch.export.export(
@@ -72,7 +85,9 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
                     strict=False,
                     prefer_deferred_runtime_asserts_over_guards=True,
                 )
+            _check_lengths(program, model, part)
             apply_fx_node_fixes("onnx", program.graph_module)
+            spell_unsqueezes(program.graph_module)
             converted: Any = torch.onnx.export(
                 program,
                 args=(),
@@ -88,6 +103,13 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
     exporter_onnx.apply_onnx_ir_fixes(converted)
     graph: onnx_ir.Model = converted.model
     return graph
+
+
+def _check_lengths(program: torch.export.ExportedProgram, model: PreTrainedModel, part: Part) -> None:
+    """Raise where the program is for as many tokens as the example has, or chunks of them."""
+    broken = broken_assumption(program, part.signature, most_tokens(model, 1))
+    if broken is not None:
+        raise ValueError(f"{_ASSUMED}: {broken}")
 
 
 def _reason(error: BaseException) -> str:
@@ -120,9 +142,7 @@ def _example(part: Part, model: PreTrainedModel) -> list[torch.Tensor]:
 def _sizes(model: PreTrainedModel) -> dict[str, int]:
     """The example's sizes, the lengths of texts beyond two chunks where the model works by chunks."""
     config: Any = model.config.get_text_config()
-    stated = [getattr(config, name, None) for name in _CHUNKS]
-    flat = [size for value in stated for size in (value if isinstance(value, list | tuple) else [value])]
-    chunk = max((size for size in flat if isinstance(size, int) and size > 0), default=0)
+    chunk = max((size for name in _CHUNKS for size in stated(config, name)), default=0)
     longer = max(0, min(2 * chunk, most_tokens(model, _SIZES[ENCODED]) - 2 * _SIZES[ENCODED]))
     return {name: size + (longer if name in (SEQUENCE, TOTAL, ENCODED) else 0) for name, size in _SIZES.items()}
 

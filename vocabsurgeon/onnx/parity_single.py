@@ -1,0 +1,37 @@
+"""What a model of one graph is used for, run on both sides: prompts, batches, decoding, contexts beyond a window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.onnx.beyond import compare_beyond
+from vocabsurgeon.onnx.horizons import horizons, most_tokens
+from vocabsurgeon.onnx.pair import Pair
+from vocabsurgeon.onnx.prompts import LONGEST, NEW, prompts
+from vocabsurgeon.onnx.scenarios import BATCH, STEPS, compare_full, compare_greedy, compare_padded
+from vocabsurgeon.onnx.tasks import TEXT_GENERATION, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def compare_single(pair: Pair, model: PreTrainedModel, source: Checkpoint, task: Task) -> tuple[str, ...]:
+    """Fill the pair's tally; return what could not be compared, and why.
+
+    Ids of new tokens are in every check: alone, in each batch, at the end of a long context; and as what comes next,
+    for whole rows of logits are compared, at each position of a prompt of them too.
+    """
+    embedding: Any = model.get_input_embeddings()
+    rows = int(embedding.weight.shape[0])
+    limit = most_tokens(model, STEPS + 2)
+    chosen = prompts(source, rows, min(LONGEST, limit - STEPS))
+    new = [ids for name, ids in chosen.items() if name in NEW]
+    others = [ids for name, ids in chosen.items() if name not in NEW]
+    generates = task is TEXT_GENERATION
+    compare_full(pair, chosen)
+    compare_padded(pair, [*new[: BATCH - 1], *others][:BATCH])
+    if generates:
+        compare_greedy(pair, [new[-1], *others[1 - BATCH :]])
+    lengths = horizons(model.config.get_text_config())
+    return compare_beyond(pair, model, lengths, new[-1], rows, limit, padding="left" if generates else "right")
