@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tests.families.observe import Facts
-from tests.families.stored import loaded_name, renames
-from tests.families.subject import Subject
+from vocabsurgeon.vocabulary.meta_device import loaded_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,8 +23,8 @@ def aliases_of(observed: Mapping[Key, Facts]) -> dict[Key, dict[str, tuple[str, 
     names = _known_names(observed)
     found = {}
     for key, facts in observed.items():
-        model = Subject.smallest(*key).model
-        if renames(model):
+        model = facts.subject.build()
+        if _renames(model):
             found[key] = _aliases(model, facts, names)
     return found
 
@@ -38,14 +37,20 @@ def _known_names(observed: Mapping[Key, Facts]) -> list[str]:
     return sorted(name for name, known_to in types.items() if len(known_to) > 1 and "*" not in name)
 
 
+def _renames(model: PreTrainedModel) -> bool:
+    """Whether the class has names of its own to translate at load."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+
+    return bool(get_model_conversion_mapping(model, add_legacy=False))
+
+
 def _aliases(model: PreTrainedModel, facts: Facts, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    loaded = {name: loaded_name(model, name) for name in names}
-    return {
-        stored: tuple(
-            _distinct(stored, [name for name in (module, *names) if loaded.get(name, module) == module], facts.prefix)
-        )
-        for stored, module in facts.modules.items()
-    }
+    loaded = loaded_names(model, names)
+    found = {}
+    for stored, module in facts.modules.items():
+        same = [name for name in (module, *names) if loaded.get(name, module) == module]
+        found[stored] = tuple(_distinct(stored, same, facts.row["prefix"]))
+    return found
 
 
 def _distinct(stored: str, names: Iterable[str], prefix: str) -> list[str]:

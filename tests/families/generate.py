@@ -15,9 +15,10 @@ from pathlib import Path
 
 from tests.families import builds
 from tests.families.aliases import aliases_of
-from tests.families.observe import Facts, NoVocabulary, observe
+from tests.families.observe import Facts, observe
 from tests.families.recipes import BY_HAND, COMPOSED
 from tests.families.rows import Key, Row, rows, text
+from vocabsurgeon.vocabulary.class_tables import NoVocabulary
 
 FAMILIES = Path(__file__).parents[2] / "vocabsurgeon" / "vocabulary" / "families.json"
 TAKES_ANOTHER = "takes the config of a model inside it"
@@ -50,6 +51,7 @@ def generated_rows(model_types: set[str]) -> list[Row]:
     return _rows(observed_classes(key for key in builds.classes() if key[0] in model_types))
 
 
+@builds.timm_towers_empty()
 def observed_classes(keys: Iterable[Key]) -> Observed:
     """Build and observe each (model type, class name)."""
     observed = Observed()
@@ -75,6 +77,7 @@ def _has_row(observed: Observed, name: str) -> bool:
     return name.partition("/")[0] in {model_type for model_type, _ in observed.facts}
 
 
+@builds.timm_towers_empty()
 def _rows(observed: Observed) -> list[Row]:
     return rows(observed.facts, aliases_of(observed.facts))
 

@@ -32,9 +32,6 @@ VARIANTS = {
 """Type + type of the text model inside → class, where released models hold another text model than the default one;
 and types that no auto class names."""
 
-FLAG_SPELLINGS = ("tie_embedding", "tie_embeddings", "tie_weights", "tie_lm_head", "share_input_output_embeddings")
-"""Other names under which a config.json may state the tie flag; asked of every config class."""
-
 RECIPES: dict[str, dict[str, Any]] = {
     "blip-2+t5": _OVER_T5,
     "chameleon": {"vocabulary_map": {"<image>": 8711}},
@@ -113,8 +110,8 @@ MORE_BIASES = {"deberta": {"lm_predictions.lm_head.bias": 0}, "deberta-v2": {"lm
 ADAPTIVE_IF = {"flaubert": "asm", "xlm": "asm"}
 """Model type → the config value that makes the LM head an adaptive softmax: clusters instead of a table."""
 
-TIED_BESIDE = {"neomme": ("model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight")}
-"""Model type → further keys of one parameter where the tables are tied, which are no tables."""
+TIED_BESIDE = {"neomme": [["model.embed_tokens.embedding_projection.weight", "unembedding_projection.weight"]]}
+"""Model type → further groups of one parameter where the tables are tied, which are no tables."""
 
 APART_IF_FALSE = {"marian": "share_encoder_decoder_embeddings"}
 """Model type → the config value that gives encoder and decoder vocabularies of their own."""

@@ -21,7 +21,6 @@ from tests.families.recipes import (
     TIED_ALONG,
     TIED_BESIDE,
 )
-from tests.families.tying import Groups
 
 Row = dict[str, Any]
 Key = tuple[str, str]
@@ -58,42 +57,46 @@ def _ordered(row: Row) -> Row:
 
 
 def _row(model_type: str, facts: Facts, aliases: Mapping[str, tuple[str, ...]]) -> Row:
-    rule, usual = facts.tying.rule, model_type.partition("+")[0].replace("-", "_")
-    sizes = tuple(dict.fromkeys((*facts.sizes, *MORE_SIZES.get(model_type, ()))))
+    """What the class shows and what recipes.py adds; what is usual or empty is left out."""
+    seen, usual = facts.row, model_type.partition("+")[0].replace("-", "_")
+    headed, moved = seen["output"] is not None, any(seen["beyond"])
+    sizes = list(dict.fromkeys((*seen["sizes"], *MORE_SIZES.get(model_type, ()))))
     row: Row = {
         "type": model_type,
-        "input": facts.input,
-        "output": facts.output,
-        "biases": dict(facts.biases) | (MORE_BIASES.get(model_type, {}) if facts.output else {}),
-        "others": dict(facts.others),
+        **seen,
+        "biases": seen["biases"] | (MORE_BIASES.get(model_type, {}) if headed else {}),
         "also": {key: list(names) for key, names in sorted(aliases.items()) if names},
-        "sizes": [] if sizes == ("vocab_size",) else list(sizes),
-        "beyond": list(facts.beyond) if any(facts.beyond) else [],
-        "beyond_moves": any(facts.beyond) and BEYOND_MOVES[model_type],
-        "table_is_head_if_false": TABLE_IS_HEAD_IF_FALSE.get(model_type, "") if facts.output else "",
+        "sizes": [] if sizes == ["vocab_size"] else sizes,
+        "beyond": seen["beyond"] if moved else [],
+        "beyond_moves": moved and BEYOND_MOVES[model_type],
+        "table_is_head_if_false": TABLE_IS_HEAD_IF_FALSE.get(model_type, "") if headed else "",
         "adaptive_if": ADAPTIVE_IF.get(model_type, ""),
-        "tails": list(TAILS.get(model_type, ())),
-        "in_parts": list(IN_PARTS.get(model_type, ())),
+        "tails": TAILS.get(model_type, ()),
+        "in_parts": IN_PARTS.get(model_type, ()),
         "no_tokens": NO_TOKENS.get(model_type, ""),
         "tied_along": TIED_ALONG.get(model_type, ""),
         "scaled_if_tied": model_type in SCALED_IF_TIED,
-        "tie": rule.level,
-        "text": list(rule.text),
-        "root_default": rule.root_default,
-        "text_default": rule.text_default,
-        "flags": list(facts.tying.spellings),
-        "shared": [list(group) for group in facts.tying.shared],
-        "shared_if_tied": _if_tied(model_type, facts),
-        "apart_if_false": APART_IF_FALSE.get(model_type, "") if len(facts.others) > 1 else "",
-        "prefix": facts.prefix,
-        "source": "" if facts.source == f"{usual}.modeling_{usual}" else facts.source,
+        "shared_if_tied": [*seen["shared_if_tied"], *(TIED_BESIDE.get(model_type, ()) if headed else ())],
+        "apart_if_false": APART_IF_FALSE.get(model_type, "") if len(seen["others"]) > 1 else "",
+        "source": "" if seen["source"] == f"{usual}.modeling_{usual}" else seen["source"],
     }
-    return {key: value for key, value in row.items() if value}
+    return {key: row[key] for key in sorted(row, key=_ORDER.index) if row[key]}
 
 
-def _if_tied(model_type: str, facts: Facts) -> list[list[str]]:
-    """Groups that tying adds, but for the pair of input table and head that every row implies."""
-    pair = sorted((facts.input, facts.output or ""))
-    added: Groups = tuple(group for group in facts.tying.shared_if_tied if group not in facts.tying.shared)
-    beside = TIED_BESIDE.get(model_type, ()) if facts.output else ()
-    return [list(group) for group in (*added, *([beside] if beside else [])) if list(group) != pair]
+_ORDER = (
+    *("type", "input", "output", "biases", "others", "also", "sizes", "elsewhere", "beyond", "beyond_moves"),
+    *("table_is_head_if_false", "adaptive_if", "tails", "in_parts", "no_tokens", "tied_along", "scaled_if_tied"),
+    *(
+        "tie",
+        "text",
+        "root_default",
+        "text_default",
+        "flags",
+        "follow_flag",
+        "shared",
+        "shared_if_tied",
+        "apart_if_false",
+    ),
+    *("prefix", "source"),
+)
+"""Of the fields in the file."""

@@ -142,6 +142,22 @@ def test_the_size_is_written_where_it_is_the_tables(tmp_path: Path) -> None:
     assert values == {("vocab_size",): 80, ("text_config", "vocab_size"): 80}
 
 
+def test_the_size_of_another_vocabulary_is_not_written_even_where_it_is_the_same_number(tmp_path: Path) -> None:
+    nested = {"text_config": {"vocab_size": 64}, "audio_config": {"vocab_size": 64}}
+    config = Checkpoint.open(with_config(taken(tmp_path / "source"), **nested)).config
+    values = config_edits.size_values(config, family_for("gemma3n", None), ("vocab_size",), 64, 80)
+    assert values == {("vocab_size",): 80, ("text_config", "vocab_size"): 80}
+
+
+@pytest.mark.parametrize(("flag", "scaled"), [({}, True), ({"tie_word_embeddings": False}, False)])
+def test_what_a_model_inside_leaves_to_the_flag_is_written_out(
+    flag: dict[str, bool], scaled: bool, tmp_path: Path
+) -> None:
+    source = with_config(taken(tmp_path / "source"), text_config={"model_type": "umt5", **flag})
+    values = config_edits.scale_values(Checkpoint.open(source).config)
+    assert values == {("text_config", "scale_decoder_outputs"): scaled}
+
+
 def test_the_flag_is_written_at_the_root_even_where_only_a_level_below_states_it(tmp_path: Path) -> None:
     source = with_config(
         taken(tmp_path / "source"), tie_word_embeddings=None, text_config={"tie_word_embeddings": True}

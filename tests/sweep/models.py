@@ -6,9 +6,10 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.families.builds import Json, config_class, config_of, merged, model_class
+from tests.families.builds import Json, config_class, config_of, model_class
 from tests.sweep.made import INPUTS, OWN
 from tests.sweep.shrink import VOCAB, tiny
+from vocabsurgeon.vocabulary.model_class import levels, merged, stated
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -121,8 +122,6 @@ def _random(model_type: str, cls: type[PreTrainedModel], values: Json, seed: int
 
 def _flagged(model_type: str, values: Json, tied: bool) -> Json:
     """`values` with the flag at the root and wherever a nested level is stated that has a vocabulary."""
-    from tests.families.builds import levels, stated
-
     config = config_of(model_type, values)
     carriers = {path: level for path, level in levels(config).items() if not path or hasattr(level, "vocab_size")}
     return merged(values, stated(config, {(*path, FLAG): tied for path in carriers}))

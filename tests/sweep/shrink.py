@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tests.families.builds import Json, Path, config_of, levels, merged, stated
+from tests.families.builds import Json, config_of
+from vocabsurgeon.checkpoint.config import Path
+from vocabsurgeon.vocabulary.model_class import levels, merged, stated
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

@@ -161,6 +161,18 @@ def test_other_names_of_a_tensor_are_known() -> None:
     assert family("llama").flag_keys == ("tie_word_embeddings",)
 
 
+def test_what_else_a_config_takes_from_the_flag_is_known() -> None:
+    following = [name for name in known_model_types() if family(name).follow_flag]
+    assert following == ["longt5", "pop2piano", "t5", "umt5"]
+    assert family("t5").follow_flag == {"scale_decoder_outputs": True}
+
+
+def test_levels_with_a_vocabulary_of_their_own_are_known() -> None:
+    assert family("qwen2_5_omni").elsewhere == (("talker_config",),)
+    assert family("gemma3n").elsewhere == (("audio_config",), ("vision_config",))
+    assert family("t5gemma").elsewhere == family("blt").elsewhere == family("llama").elsewhere == ()
+
+
 def test_encoder_decoder_tables_that_are_one_parameter_are_listed() -> None:
     tables = (
         "lm_head.weight",

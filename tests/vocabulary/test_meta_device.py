@@ -40,7 +40,7 @@ from vocabsurgeon.vocabulary.tie_state import TieState
 
 FACTS = (
     *("input_key", "output_key", "output_bias", "others", "shared", "shared_if_tied", "tie_level", "nested"),
-    *("root_default", "text_default", "flag_keys", "rows_beyond", "base_model_prefix"),
+    *("root_default", "text_default", "flag_keys", "rows_beyond", "elsewhere", "base_model_prefix"),
 )
 """Fields of `Family` that the class shows. What was read from its code (`beyond_moves`, `no_tokens`) it does not."""
 TYPES = ("llama", "gpt_neox", "bert", "roberta", "t5", "bart", "marian", "whisper", "gemma3", "qwen2_vl", "mllama")
@@ -60,7 +60,7 @@ def _found(source: Path, **options: Any) -> Tables:
 def _of_row(row: dict[str, Any]) -> tuple[Family | None, Observed, str]:
     """What the table says of a row's first class, what the class says under the config it was observed with."""
     model_type, name = row["type"], row["classes"][0]
-    stated, _ = builds.smallest(model_type, builds.model_class(name))
+    stated = dict(builds.subject(model_type, name).json)
     document = json.loads(builds.config_of(model_type, stated).to_json_string(use_diff=False))
     document |= {"architectures": [name], "model_type": model_type.partition("+")[0]}
     source = Checkpoint(Path("/nowhere"), (), Config.parse(json.dumps(document)), Shards({}, None))

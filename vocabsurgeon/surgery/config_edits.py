@@ -8,7 +8,7 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.config import CONFIG, TIE_FLAG, Config, Path, dotted
 from vocabsurgeon.checkpoint.edits import WriteFile
-from vocabsurgeon.vocabulary.families import Family
+from vocabsurgeon.vocabulary.families import Family, family_for
 
 Values = Mapping[Path, Any]
 _SIZE = "vocab_size"
@@ -30,22 +30,17 @@ def tie_flag_values(config: Config, family: Family | None, value: bool) -> Value
 def size_values(config: Config, family: Family | None, names: Sequence[str], old: int, new: int) -> Values:
     """The size under `names` at every level that states it; where none does and it changes, where readers look for it.
 
-    A nested level counts when it is the text model's or states the table's own size: other sub-models have
-    vocabularies of their own.
+    A nested level counts when it states the table's own size and the class does not read another vocabulary's there.
     """
-    keys = dict.fromkeys(names)
+    keys, elsewhere = dict.fromkeys(names), family.elsewhere if family else ()
     if new != old and not any(config.numbers(key) for key in keys):
         return {(*_silent_level(config, family), next(iter(keys))): new}
     return {
         (*path, key): new
         for key in keys
         for path, stated in config.numbers(key).items()
-        if stated != new and (not path or (stated == old and not _OTHER_SENSES.search(dotted(path))))
+        if stated != new and (not path or (stated == old and path not in elsewhere))
     }
-
-
-_OTHER_SENSES = re.compile("vision|image|video|audio|speech|codec|talker|protein|qformer")
-"""Sub-models whose vocabulary is another one, even where it has as many rows."""
 
 
 def other_sizes(config: Config, rows: int) -> Sequence[str]:
@@ -70,20 +65,22 @@ def _silent_level(config: Config, family: Family | None) -> Path:
 
 
 def scale_values(config: Config) -> Values:
-    """`scale_decoder_outputs` at every T5-like level that leaves it to the tie flag, as the flag has it now.
+    """What a level leaves to the tie flag, as the flag has it now: written out, no later flag moves the logits.
 
-    Such a class scales what goes into the head where the file's flag is not false; written out, no later flag moves
-    the logits. (configuration_t5.py, _umt5, _longt5 and _pop2piano of transformers 5.24)
+    T5 and its kin scale what goes into the head by one (`scale_decoder_outputs`).
     """
     return {
-        (*path, _SCALE): level.get(TIE_FLAG) is not False
+        (*path, key): flag if isinstance(flag := level.get(TIE_FLAG), bool) else default
         for path, level in config.levels.items()
-        if level.get("model_type") in _SCALED and not isinstance(level.get(_SCALE), bool)
+        for key, default in _following(level).items()
+        if not isinstance(level.get(key), bool)
     }
 
 
-_SCALE = "scale_decoder_outputs"
-_SCALED = ("t5", "umt5", "longt5", "pop2piano")
+def _following(level: Mapping[str, Any]) -> Mapping[str, bool]:
+    model_type = level.get("model_type")
+    family = family_for(model_type, None) if isinstance(model_type, str) else None
+    return family.follow_flag if family else {}
 
 
 def config_edit(config: Config, values: Values) -> tuple[WriteFile, ...]:

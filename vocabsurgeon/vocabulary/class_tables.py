@@ -13,6 +13,11 @@ from vocabsurgeon.vocabulary.model_class import ModelClass, Unknown, levels
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+
+class NoVocabulary(Unknown):
+    """The class has no input table that grows with a size of its config."""
+
+
 _SIZE = re.compile(r"vocab|n_words|n_token|num_tokens|num_embeddings")
 _MORE = 64
 """Rows by which a vocabulary is grown, to see what grows along."""
@@ -27,33 +32,41 @@ class ClassTables:
     axes: Mapping[str, int]
     """Key → vocabulary axis as files have it, for every tensor that grows; input and output are among them."""
     stored: Mapping[str, str]
-    """Key → the name that the class saves it under."""
+    """Key → the name that the class saves it under, layer numbers as `*`."""
     sizes: tuple[Path, ...]
     """Where the config states the size, the one that counts first."""
+    elsewhere: tuple[Path, ...]
+    """Config levels with a size of the same name that tables of another vocabulary follow."""
     beyond: tuple[int, int]
     """Rows that the input table and the head have beyond that size."""
 
 
 def tables_of(subject: ModelClass, model: PreTrainedModel) -> ClassTables:
-    """The tables of `model`, which `subject` built. Raises `Unknown` where no table follows a size of the config."""
+    """The tables of `model`, which `subject` built. Raises `NoVocabulary` where none follows a size of the config."""
     source, head = _key(model, "get_input_embeddings"), _key(model, "get_output_embeddings")
     grown = _grown(subject, model)
     if source is None or not any(source in keys for keys in grown.values()):
-        source, head = _only_embedding(model, grown)
+        source, head = _only_embedding(model, grown), None
     if head is None:
         head = _only_linear(model, [path for path, keys in grown.items() if source in keys], grown)
     sizes = _sizes(model, grown, source, head)
     axes = _axes(subject, model, sizes)
     if source not in axes:
-        raise Unknown("its input table does not grow with a size of config.json")
+        raise NoVocabulary("its input table does not grow with a size of config.json")
     output = head if head in axes else None
-    names = {key: saved_name(model, key) for key in axes}
-    return ClassTables(source, output, axes, names, sizes, _beyond(model, sizes, source, output))
+    names = {key: starred(saved_name(model, key)) for key in axes}
+    elsewhere = _elsewhere(grown, sizes)
+    return ClassTables(source, output, axes, names, sizes, elsewhere, _beyond(model, sizes, source, output))
 
 
 def saved_name(model: PreTrainedModel, key: str) -> str:
     """The name that `save_pretrained` writes for the module tree's `key` (its own where a file splits it)."""
     return _saved(model, key)[0]
+
+
+def starred(key: str) -> str:
+    """`key` with its numbers as `*`: how many layers were built is not how many there are."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", key)
 
 
 def _saved(model: PreTrainedModel, key: str) -> tuple[str, tuple[int, ...]]:
@@ -98,15 +111,15 @@ def _candidates(model: PreTrainedModel) -> dict[Path, int]:
     }
 
 
-def _only_embedding(model: PreTrainedModel, grown: Mapping[Path, set[str]]) -> tuple[str, str | None]:
+def _only_embedding(model: PreTrainedModel, grown: Mapping[Path, set[str]]) -> str:
     """Where the class names no input table: the one embedding that a `vocab_size` grows, the text model's first."""
     text = model.config.get_text_config(decoder=True)
     level = next((path for path, config in levels(model.config).items() if config is text), ())
     for path in sorted(grown, key=lambda path: (path[:-1] != level, "text" not in "".join(path[:-1]), len(path), path)):
         embeddings = _of_kind(model, "Embedding", grown[path])
         if path[-1] == "vocab_size" and len(embeddings) == 1:
-            return embeddings[0], None
-    raise Unknown("no single embedding grows with a vocab_size of config.json")
+            return embeddings[0]
+    raise NoVocabulary("no single embedding grows with a vocab_size of config.json")
 
 
 def _only_linear(model: PreTrainedModel, paths: Iterable[Path], grown: Mapping[Path, set[str]]) -> str | None:
@@ -132,6 +145,11 @@ def _sizes(model: PreTrainedModel, grown: Mapping[Path, set[str]], source: str, 
     main.sort(key=lambda path: (source not in grown[path], path[-1] != "vocab_size", len(path), path))
     main = main[:1] + [path for path in main[1:] if values[path] in rows]
     return (*main, *(path for path in grown if path not in main and values[path] == values[main[0]]))
+
+
+def _elsewhere(grown: Iterable[Path], sizes: tuple[Path, ...]) -> tuple[Path, ...]:
+    names, levels_of = {path[-1] for path in sizes}, {path[:-1] for path in sizes}
+    return tuple(sorted({path[:-1] for path in grown if path[-1] in names} - levels_of))
 
 
 def _axes(subject: ModelClass, model: PreTrainedModel, sizes: Iterable[Path]) -> dict[str, int]:

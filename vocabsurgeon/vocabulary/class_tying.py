@@ -7,10 +7,10 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.config import TIE_FLAG, Path
-from vocabsurgeon.vocabulary.families import Family, family_from_row
+from vocabsurgeon.vocabulary.families import family_from_row
 from vocabsurgeon.vocabulary.model_class import ModelClass, Unknown
 
 if TYPE_CHECKING:
@@ -22,17 +22,15 @@ SPELLINGS = ("tie_embedding", "tie_embeddings", "tie_weights", "tie_lm_head", "s
 Groups = tuple[tuple[str, ...], ...]
 Flags = Mapping[Path, bool]
 """What the levels state; a level that is missing is silent."""
+Rule = Mapping[str, Any]
+"""The part of a row of families.json that tells which flag counts."""
 
 
 @dataclass(frozen=True)
 class ClassTying:
-    """Keys are those of the module tree. `level`, `text` and the defaults are those of `Family`."""
+    """Keys are those of the module tree."""
 
-    level: str
-    text: Path
-    root_default: bool
-    text_default: bool
-    spellings: tuple[str, ...]
+    rule: Rule
     shared: Groups
     """One parameter whatever the flags say."""
     shared_if_tied: Groups
@@ -47,12 +45,9 @@ def tying_of(subject: ModelClass, head: str | None, keys: Iterable[str], text: P
     chain = [text[:depth] for depth in range(len(text) + 1)]
     apart, tied = (_groups(subject, dict.fromkeys(chain, flag), keys) for flag in (False, True))
     if head is None:
-        return ClassTying("", (), False, False, (), apart, tied)
+        return ClassTying({}, apart, tied)
     rule = _rule(chain, _seen(subject, chain, head, keys))
-    text_level = rule.nested if rule.tie_level not in ("root", "always", "never") else ()
-    return ClassTying(
-        rule.tie_level, text_level, rule.root_default, rule.text_default, _spellings(subject), apart, tied
-    )
+    return ClassTying({**rule, "flags": _spellings(subject), "follow_flag": _followers(subject)}, apart, tied)
 
 
 def _groups(subject: ModelClass, flags: Flags, keys: Iterable[str]) -> Groups:
@@ -95,18 +90,18 @@ def _dump(subject: ModelClass, flags: Flags) -> str:
     return "refused"
 
 
-def _rule(chain: list[Path], seen: list[tuple[Flags, bool]]) -> Family:
-    """The simplest rule that tells everything seen, as a family that holds nothing else."""
+def _rule(chain: list[Path], seen: list[tuple[Flags, bool]]) -> Rule:
+    """The simplest rule by which `Family.declares` tells everything seen."""
     for rule in _rules(chain):
-        if all(rule.declares(flags) == tied for flags, tied in seen):
+        family = family_from_row({"type": "", "classes": [""], "input": "", **rule}, "", "")
+        if all(family.declares(flags) == tied for flags, tied in seen):
             return rule
     raise Unknown("no rule tells which tie flag the class obeys")
 
 
-def _rules(chain: list[Path]) -> Iterator[Family]:
-    def rule(level: str, text: Path = (), root: bool = False, inner: bool = False) -> Family:
-        row = {"tie": level, "text": text, "root_default": root, "text_default": inner}
-        return family_from_row({"type": "", "classes": [""], "input": "", **row}, "", "")
+def _rules(chain: list[Path]) -> Iterator[Rule]:
+    def rule(level: str, text: Path = (), root: bool = False, inner: bool = False) -> Rule:
+        return {"tie": level, "text": list(text), "root_default": root, "text_default": inner}
 
     yield rule("never")
     yield rule("always")
@@ -120,11 +115,25 @@ def _rules(chain: list[Path]) -> Iterator[Family]:
             yield rule(level, path, root, inner)
 
 
-def _spellings(subject: ModelClass) -> tuple[str, ...]:
+def _spellings(subject: ModelClass) -> list[str]:
     def obeyed(name: str, value: bool) -> bool:
         config = subject.config({(TIE_FLAG,): not value, (name,): value})
         return getattr(config, TIE_FLAG, None) is value
 
     with contextlib.suppress(Exception):  # a class that refuses the flag refuses every spelling
-        return tuple(name for name in SPELLINGS if obeyed(name, False) and obeyed(name, True))
-    return ()
+        return [name for name in SPELLINGS if obeyed(name, False) and obeyed(name, True)]
+    return []
+
+
+def _followers(subject: ModelClass) -> dict[str, bool]:
+    """Other values that are the flag's where a file leaves them out → what they are where it leaves out the flag."""
+    with contextlib.suppress(Exception):  # a class that refuses the flag has none to follow it
+        silent, apart, tied = (
+            subject.config({} if flag is None else {(TIE_FLAG,): flag}).to_dict() for flag in (None, False, True)
+        )
+        return {
+            key: value
+            for key, value in silent.items()
+            if key != TIE_FLAG and apart.get(key) is False and tied.get(key) is True
+        }
+    return {}

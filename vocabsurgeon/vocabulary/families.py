@@ -66,8 +66,13 @@ class Family:
     """What each of the two levels counts as where it is silent (the text level: for the default text model)."""
     flag_keys: tuple[str, ...]
     """Names of the flag in the root of a config.json; an earlier one overrules a later one."""
+    follow_flag: Mapping[str, bool]
+    """Further values of the class's config that are the flag's where a file leaves them out → what they are where it
+    leaves out the flag too (T5 scales what goes into the head)."""
     size_keys: tuple[str, ...]
     """Names of the config values that hold the vocabulary's size."""
+    elsewhere: tuple[Path, ...]
+    """Config levels where such a value is the size of another vocabulary (a talker's codes), whatever its number."""
     rows_beyond: tuple[int, int]
     """Rows of the input table and of the head beyond the config's size, by default (mllama: 8 image tokens, 0)."""
     beyond_moves: bool
@@ -193,7 +198,9 @@ def family_from_row(row: Mapping[str, Any], architecture: str, version: str) -> 
         root_default=row.get("root_default", False),
         text_default=row.get("text_default", False),
         flag_keys=(*row.get("flags", ()), "tie_word_embeddings"),
+        follow_flag=row.get("follow_flag", {}),
         size_keys=tuple(row.get("sizes", ("vocab_size",))),
+        elsewhere=_groups(row.get("elsewhere", ())),
         rows_beyond=_pair(row.get("beyond", (0, 0))),
         beyond_moves=row.get("beyond_moves", False),
         table_is_head_if_false=row.get("table_is_head_if_false", ""),

@@ -5,7 +5,6 @@ The class is built on the meta device, without weights. Nothing a checkpoint bri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from vocabsurgeon.checkpoint.quiet import silenced
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import one_line
-from vocabsurgeon.vocabulary.class_tables import ClassTables, tables_of
-from vocabsurgeon.vocabulary.class_tying import ClassTying, Groups, tying_of
+from vocabsurgeon.vocabulary.class_tables import ClassTables, starred, tables_of
+from vocabsurgeon.vocabulary.class_tying import Groups, tying_of
 from vocabsurgeon.vocabulary.families import Family, family_from_row
 from vocabsurgeon.vocabulary.model_class import ModelClass, Unknown, class_of
 
@@ -60,33 +59,30 @@ _MOST = 200
 def _family(source: Checkpoint, subject: ModelClass, version: str) -> Family:
     model = subject.build()
     tables = tables_of(subject, model)
+    row = {"type": source.config.model_type, "classes": [type(model).__name__], **facts_of(subject, model, tables)}
+    return family_from_row(row | {"also": _also(source, model, tables)}, type(model).__name__, version)
+
+
+def facts_of(subject: ModelClass, model: PreTrainedModel, tables: ClassTables) -> dict[str, Any]:
+    """A row of families.json as far as the class shows it: without `type`, `classes` and `also`.
+
+    `model` and `tables` are those of `subject`. Raises `Unknown` where no rule tells how it ties.
+    """
     tying = tying_of(subject, tables.output, tables.axes, tables.sizes[0][:-1])
-    row = _row(source, model, tables, tying)
-    return family_from_row(row, row["classes"][0], version)
-
-
-def _row(source: Checkpoint, model: PreTrainedModel, tables: ClassTables, tying: ClassTying) -> dict[str, Any]:
-    """The facts as a row of families.json."""
-    names = {key: _starred(name) for key, name in tables.stored.items()}
+    names = tables.stored
     rest = {names[key]: axis for key, axis in tables.axes.items() if key not in (tables.input, tables.output)}
     output = names[tables.output] if tables.output else None
     shared, tied = (_named(groups, names) for groups in (tying.shared, tying.shared_if_tied))
     pair = sorted((names[tables.input], output or ""))
     return {
-        "type": source.config.model_type,
-        "classes": [type(model).__name__],
         "input": names[tables.input],
         "output": output,
         "biases": {key: axis for key, axis in rest.items() if key.endswith("bias")},
         "others": {key: axis for key, axis in rest.items() if not key.endswith("bias")},
-        "also": _also(source, model, tables),
         "sizes": list(dict.fromkeys(path[-1] for path in tables.sizes)),
+        "elsewhere": [list(path) for path in tables.elsewhere],
         "beyond": list(tables.beyond),
-        "tie": tying.level,
-        "text": list(tying.text),
-        "root_default": tying.root_default,
-        "text_default": tying.text_default,
-        "flags": list(tying.spellings),
+        **tying.rule,
         "shared": shared,
         "shared_if_tied": [group for group in tied if group not in shared and group != pair],
         "prefix": model.base_model_prefix,
@@ -101,14 +97,14 @@ def _named(groups: Groups, names: Mapping[str, str]) -> list[list[str]]:
 def _also(source: Checkpoint, model: PreTrainedModel, tables: ClassTables) -> dict[str, list[str]]:
     """Saved name → the names under which this checkpoint holds the tensor, by the class's own renaming at load."""
     found: dict[str, list[str]] = {}
-    for name, key in _loaded(model, source.tensors).items():
-        if key in tables.stored and name != tables.stored[key]:
-            found.setdefault(_starred(tables.stored[key]), []).append(name)
+    for name, key in loaded_names(model, source.tensors).items():
+        if key in tables.stored and starred(name) != tables.stored[key]:
+            found.setdefault(tables.stored[key], []).append(name)
     return found
 
 
-def _loaded(model: PreTrainedModel, names: Iterable[str]) -> dict[str, str]:
-    """Each name in files → the key of the module tree that it becomes at load."""
+def loaded_names(model: PreTrainedModel, names: Iterable[str]) -> dict[str, str]:
+    """Each name in files → the key of the module tree that it becomes at load, apart from the base model's prefix."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
 
@@ -117,8 +113,3 @@ def _loaded(model: PreTrainedModel, names: Iterable[str]) -> dict[str, str]:
     converters = [entry for entry in transforms if isinstance(entry, WeightConverter)]
     held = model.state_dict()
     return {name: rename_source_key(name, renamings, converters, model.base_model_prefix, held)[0] for name in names}
-
-
-def _starred(key: str) -> str:
-    """`key` with its numbers as `*`: how many layers were built is not how many there are."""
-    return re.sub(r"(?<=\.)\d+(?=\.)", "*", key)

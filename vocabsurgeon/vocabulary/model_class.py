@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 AUTO_MAP = "auto_map"
-_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "decoder_layers", "num_decoder_layers")
+_LAYERS = (
+    *("num_hidden_layers", "num_layers", "n_layer", "depth"),
+    *("encoder_layers", "decoder_layers", "num_decoder_layers"),
+)
 _FEW = 2
 _MOST_LAYERS = 1000
 """A config that asks for more is not one to build."""
@@ -40,7 +43,7 @@ class ModelClass:
 
     def config(self, values: Mapping[Path, Any] | None = None) -> PreTrainedConfig:
         """The config that a reader makes of the JSON with `values` at full paths stated too."""
-        plain = _merged(self.json, self._nested(values or {}))
+        plain = merged(self.json, stated(self.config(), values)) if values else self.json
         config: PreTrainedConfig = self.config_class.from_dict(copy.deepcopy(dict(plain)))
         return config
 
@@ -50,17 +53,6 @@ class ModelClass:
 
         with torch.device("meta"), contextlib.redirect_stdout(sys.stderr):
             return self.cls(self.config(values))
-
-    def _nested(self, values: Mapping[Path, Any]) -> Json:
-        """`values` as nested objects; one that the JSON does not hold is given the model type it has by default."""
-        result: dict[str, Any] = {}
-        for path, value in values.items():
-            level, here = result, None
-            for name in path[:-1]:
-                here = getattr(here if here is not None else self.config(), name)
-                level = level.setdefault(name, {"model_type": here.model_type} if here.model_type else {})
-            level[path[-1]] = value
-        return result
 
 
 def class_of(source: Checkpoint, trust_remote_code: bool = False) -> ModelClass:
@@ -75,8 +67,7 @@ def class_of(source: Checkpoint, trust_remote_code: bool = False) -> ModelClass:
         raise Unknown(f"config.json asks for more than {_MOST_LAYERS} layers")
     remote = data.get(AUTO_MAP) if trust_remote_code else None
     found = _remote(source, remote) if isinstance(remote, dict) else _installed(source)
-    whole = ModelClass(*found, _without(data))
-    return _smallest(whole)
+    return smallest(ModelClass(*found, _without(data)))
 
 
 def _counts(level: Json) -> list[str]:
@@ -91,6 +82,27 @@ def levels(config: PreTrainedConfig) -> dict[Path, PreTrainedConfig]:
         if hasattr(nested, "to_dict"):
             found |= {(name, *path): level for path, level in levels(nested).items()}
     return found
+
+
+def stated(config: PreTrainedConfig, values: Mapping[Path, Any]) -> dict[str, Any]:
+    """`values` at full paths as nested objects, each with the model type that `config` has there."""
+    result: dict[str, Any] = {}
+    for path, value in values.items():
+        level, here = result, config
+        for name in path[:-1]:
+            here = getattr(here, name)
+            level = level.setdefault(name, {"model_type": here.model_type} if here.model_type else {})
+        level[path[-1]] = value
+    return result
+
+
+def merged(base: Json, over: Json) -> dict[str, Any]:
+    """`base` with `over` laid on top, level by level."""
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def _installed(source: Checkpoint) -> tuple[type[PreTrainedConfig], type[PreTrainedModel]]:
@@ -148,8 +160,8 @@ def _remote(source: Checkpoint, auto_map: Json) -> tuple[type[PreTrainedConfig],
     raise Unknown("auto_map names no config class")
 
 
-def _smallest(whole: ModelClass) -> ModelClass:
-    """The class with few layers, for speed; as the file has it where it cannot be built so."""
+def smallest(whole: ModelClass) -> ModelClass:
+    """The class with few layers, for speed; `whole` itself where it cannot be built so."""
     counts = {
         (*path, key): count
         for path, level in levels(whole.config()).items()
@@ -170,7 +182,7 @@ def _cut(whole: ModelClass, counts: Mapping[Path, int]) -> Json:
         for key, value in _at(whole.json, path[:-1]).items():
             if isinstance(value, list) and len(value) == count:
                 values[*path[:-1], key] = value[:_FEW]
-    return _merged(whole.json, whole._nested(values))
+    return merged(whole.json, stated(whole.config(), values))
 
 
 def _at(level: Any, path: Path) -> Json:
@@ -192,12 +204,3 @@ def _without(value: Any) -> Any:
             return float(value[_FLOAT])
         return {key: _without(item) for key, item in value.items() if key not in _LEFT_OUT}
     return [_without(item) for item in value] if isinstance(value, list) else value
-
-
-def _merged(base: Json, over: Json) -> Json:
-    """`base` with `over` laid on top, level by level."""
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _merged(result[key], value) if both else value
-    return result

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.families import builds
-from tests.families.stored import stored
 from tests.sweep.models import Unbuilt, built, logits
+from vocabsurgeon.vocabulary.class_tables import saved_name
 from vocabsurgeon.vocabulary.families import family_for
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _row(model: PreTrainedModel, gain: Tensor, bias: Tensor | None, offset: floa
 def _name(model: PreTrainedModel, tensor: Tensor) -> str:
     """The stored key, with `*` for the number of the last layer."""
     names = {id(held): name for name, held in model.named_parameters(remove_duplicate=False)}
-    return re.sub(r"\.\d+\.", ".*.", stored(model, names[id(tensor)])[0])
+    return re.sub(r"\.\d+\.", ".*.", saved_name(model, names[id(tensor)]))
 
 
 def classes() -> Iterator[tuple[str, str]]:
