@@ -96,11 +96,13 @@ def test_two_graphs_over_one_data_file_store_it_once(tmp_path: Path) -> None:
     assert (alone["stored"], alone["orphaned"]) == (1920, 0)
 
 
-def test_a_data_file_that_no_graph_names_is_orphaned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["old.onnx_data", "old.onnx.data", "m.layers.0.weight", "onnx__MatMul_9", "x.data"])
+def test_a_data_file_that_no_graph_names_is_orphaned(tmp_path: Path, name: str) -> None:
     save_external(tmp_path, {"a": table()})
-    (tmp_path / "old.onnx_data").write_bytes(bytes(500))
+    (tmp_path / name).write_bytes(bytes(500))
+    (tmp_path / "vocab.txt").write_text("no tensor")
     document = audit(tmp_path).to_dict()
-    assert (document["bytes"]["orphaned"], document["orphaned_files"]) == (500, ["old.onnx_data"])
+    assert (document["bytes"]["orphaned"], document["orphaned_files"]) == (500, [name])
 
 
 def test_a_checkpoint_is_audited_too(tmp_path: Path) -> None:

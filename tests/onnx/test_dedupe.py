@@ -35,6 +35,7 @@ from vocabsurgeon.onnx.dedupe import runs
 from vocabsurgeon.onnx.dedupe.operate import dedupe
 from vocabsurgeon.onnx.dedupe.options import DedupeOptions
 from vocabsurgeon.onnx.dedupe.report import DedupeReport
+from vocabsurgeon.onnx.presets import PRESETS
 
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
 TABLE_BYTES = ROWS * WIDTH * 4
@@ -84,7 +85,7 @@ def test_a_sequence_of_nothing_still_runs(tmp_path: Path) -> None:
 def test_the_ort_target_uses_its_fused_product(tmp_path: Path) -> None:
     optimum_like(tmp_path / "in")
     deduped(tmp_path / "in", tmp_path / "out", target="ort")
-    assert operators(tmp_path / "out/model.onnx") == ["Gather", "Tanh", "FusedMatMul"]
+    assert operators(tmp_path / "out/model.onnx") == ["Constant", "Reshape", "Gather", "Tanh", "FusedMatMul"]
 
 
 @pytest.mark.parametrize("target", ["onnx", "ort"])
@@ -101,6 +102,7 @@ def test_copies_across_graphs_end_in_one_data_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "decode.onnx",
         DATA,
+        PRESETS,
         "prefill.onnx",
         "vocabsurgeon.json",
     ]
@@ -121,7 +123,7 @@ def test_inline_weights_move_to_a_data_file(tmp_path: Path) -> None:
     (tmp_path / "in" / "neighbor.txt").write_text("not mine")
     deduped(source, tmp_path / "in" / "out")
     names = sorted(path.name for path in (tmp_path / "in" / "out").iterdir())
-    assert names == ["tiny.onnx", "tiny.onnx_data", "vocabsurgeon.json"]
+    assert names == [PRESETS, "tiny.onnx", "tiny.onnx_data", "vocabsurgeon.json"]
 
 
 def test_other_files_are_carried_along_and_strays_left_out(tmp_path: Path) -> None:
@@ -342,6 +344,27 @@ def test_the_json_has_the_keys_it_promises(tmp_path: Path) -> None:
     assert "64 kB → 32 kB: 32 kB of copies gone" in text and "Gemm(transB=1)" in text
     planned = vocabsurgeon("dedupe", tmp_path / "in", tmp_path / "planned", "--dry-run")
     assert (planned.code, "dry run" in planned.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ran"),
+    [
+        ("genai_config.json", '{"model": {"decoder": {"head_size": 12}}}', True),
+        ("config.json", '{"text_config": {"head_dim": 12}}', True),
+        ("config.json", '{"head_dim": "12"}', False),
+        ("config.json", '{"head_dim": true}', False),
+        ("config.json", "[" * 100_000, False),
+    ],
+)
+def test_the_width_of_a_head_is_read_beside_the_graph(tmp_path: Path, name: str, content: str, ran: bool) -> None:
+    made = decoder([*placed(tmp_path / "in", weights()), inline("head", np.ones(12, np.float32))])
+    past = value("past_key_values.0.key", FLOAT, ["batch_size", 2, "past_sequence_length", "kv_dim"])
+    made.graph.input.append(past)
+    made.graph.node.append(helper.make_node("Mul", [past.name, "head"], ["present.0.key"]))
+    made.graph.output.append(value("present.0.key", FLOAT, None))
+    write(made, tmp_path / "in" / "model.onnx")
+    (tmp_path / "in" / name).write_text(content)
+    assert (dedupe(tmp_path / "in", tmp_path / "out").parity is not None) == ran
 
 
 def test_text_of_the_tokenizer_is_run_too(tmp_path: Path) -> None:

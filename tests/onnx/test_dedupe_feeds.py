@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+from tests.onnx.exports import model, value
+from tests.onnx.handmade import inline, table
 from vocabsurgeon.onnx.dedupe.comparison import Comparison
 from vocabsurgeon.onnx.dedupe.feeds import Input, feeds
+from vocabsurgeon.onnx.dedupe.lookups import rows_looked_up
 
 IDS = Input("input_ids", "tensor(int64)", ["batch_size", "sequence_length"], 40)
 PAST = Input("past_key_values.0.key", "tensor(float16)", ["batch_size", 2, "past_sequence_length", 8], None)
@@ -91,3 +96,48 @@ def test_outputs_are_compared_by_type_shape_and_tolerance(before: object, after:
 
 def test_nothing_compared_is_no_parity() -> None:
     assert Comparison().report(()) is None
+
+
+def test_tables_that_a_branch_looks_ids_up_in_count() -> None:
+    """As in the merged decoders of optimum."""
+    lookup = helper.make_node("Gather", ["table", "ids"], ["x"])
+    branch = helper.make_graph([lookup], "branch", [], [value("x", 1, None)])
+    node = helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)
+    inputs = [value("ids", TensorProto.INT64, [3]), value("flag", TensorProto.BOOL, [])]
+    made = model([node], [inline("table", table(40, 8))], inputs, [value("y", 1, None)])
+    assert rows_looked_up(made) == {"ids": 40}
+
+
+def test_a_size_that_is_written_as_a_name_is_a_size() -> None:
+    """As `transformers.exporters` states the width of a head."""
+    cache = Input("input.cache.layers.0.keys", "tensor(float)", ["s18", 2, "s39", "8"], None)
+    assert shapes([IDS, cache])["one step"]["input.cache.layers.0.keys"] == (1, 2, 5, 8)
+
+
+def test_a_width_that_the_graph_leaves_open_is_told() -> None:
+    """As onnxruntime-genai's builder leaves it."""
+    past = Input("past_key_values.0.key", "tensor(float)", ["batch_size", 2, "past_sequence_length", "kv_dim"], None)
+    made = feeds([IDS, past], [], head=16)
+    assert [given["past_key_values.0.key"].shape for given in made.values()] == [(2, 2, 0, 16), (1, 2, 5, 16)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rows"),
+    [
+        ([helper.make_node("Gather", ["table", "ids"], ["x"])], 40),
+        ([helper.make_node("Gather", ["table", "ids"], ["x"], axis=1)], 8),
+        ([helper.make_node("Gather", ["table", "ids"], ["x"], axis=-1)], 8),
+        ([helper.make_node("Transpose", ["table"], ["t"]), helper.make_node("Gather", ["t", "ids"], ["x"])], 8),
+        (
+            [
+                helper.make_node("Transpose", ["table"], ["t"], perm=[0, 1]),
+                helper.make_node("Gather", ["t", "ids"], ["x"]),
+            ],
+            40,
+        ),
+        ([helper.make_node("Gather", ["table", "ids"], ["x"], axis=7)], None),
+    ],
+)
+def test_rows_of_the_table_that_ids_look_up(nodes: list[onnx.NodeProto], rows: int | None) -> None:
+    made = model(nodes, [inline("table", table(40, 8))], [value("ids", TensorProto.INT64, [3])], [value("x", 1, None)])
+    assert rows_looked_up(made).get("ids") == rows

@@ -33,8 +33,9 @@ def command(path: str, out: str, output: Output, no_verify: bool, **options: Any
     """Rewrite the ONNX export MODEL_OR_DIR to OUT so that each distinct weight is stored once.
 
     Equal tensors become one, across the graphs of a folder too; a transposed copy becomes a use of the table itself;
-    one data file holds it all, without orphans. Other files are carried along. OUT appears only where onnxruntime gives
-    the same outputs before and after, on random inputs and on text; exit 1 where it does not, or cannot run them.
+    one data file holds it all, without orphans. A token table that a session would copy when it loads is read as it
+    lies, and session options are written beside. Other files are carried along. OUT appears only where onnxruntime
+    gives the same outputs before and after, on random inputs and on text; exit 1 where it does not, or cannot run them.
     """
     from vocabsurgeon.onnx.dedupe.operate import dedupe
     from vocabsurgeon.onnx.dedupe.options import DedupeOptions

@@ -20,6 +20,9 @@ from vocabsurgeon.onnx.tensors import StoredTensor
 TILE_SIDE = 2048
 """Least rows and columns of a tile where the matrix has them: long enough runs for disk speed in both directions."""
 
+CACHE_SIDE = 128
+"""Rows and columns of the pieces that a tile is compared in: read across, a larger one leaves the cache."""
+
 
 @dataclass(frozen=True)
 class Duplicate:
@@ -113,7 +116,21 @@ def _transposed(first: StoredTensor, second: StoredTensor, files: OpenFiles) -> 
             box = (top, min(top + height, rows), left, min(left + width, columns))
             upright = read_tile(first, files[first], columns, box)
             lying = read_tile(second, files[second], rows, (box[2], box[3], box[0], box[1]))
-            if not np.array_equal(upright, lying.transpose(1, 0, 2)):
+            if not _same_turned(upright, lying):
+                return False
+    return True
+
+
+def _same_turned(upright: np.ndarray[Any, Any], lying: np.ndarray[Any, Any]) -> bool:
+    """Whether tile `lying [w, h, itemsize]` is `upright [h, w, itemsize]` turned, by pieces that fit a cache."""
+    itemsize = upright.shape[2]
+    if itemsize in (2, 4, 8):
+        upright, lying = (tile.view(f"u{itemsize}") for tile in (upright, lying))
+    height, width = upright.shape[:2]
+    for top in range(0, height, CACHE_SIDE):
+        for left in range(0, width, CACHE_SIDE):
+            down, right = top + CACHE_SIDE, left + CACHE_SIDE
+            if not np.array_equal(upright[top:down, left:right], lying[left:right, top:down].transpose(1, 0, 2)):
                 return False
     return True
 
@@ -136,6 +153,5 @@ def read_tile(
         return flat.reshape(bottom - top, columns, itemsize)
     tile = np.empty((bottom - top, right - left, itemsize), np.uint8)
     for row in range(top, bottom):
-        part = tensor.read(descriptor, (row * columns + left) * itemsize, (right - left) * itemsize)
-        tile[row - top] = part.reshape(right - left, itemsize)
+        tensor.read_into(descriptor, (row * columns + left) * itemsize, tile[row - top].reshape(-1))
     return tile

@@ -15,6 +15,10 @@ from vocabsurgeon.onnx.tensors import StoredTensor
 
 SMALL_CONSTANT = 1024
 """A constant that a node holds in fewer bytes (a shape, an axis, a scalar) counts as graph, not as weight."""
+_DATA_MARKS = (".onnx_data", ".onnx.data")
+_DATA_STARTS = ("onnx__",)
+_DATA_ENDS = (".data", ".weight", ".bias")
+"""How exporters name data files: one for a graph, with a number behind it too, or one for each tensor (TorchScript)."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,12 @@ def list_onnx(folder: Path) -> list[Path]:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Files below `folder` that look like external data of an ONNX model, referenced or not."""
-    marks = (".onnx_data", ".onnx.data")
-    return sorted(path for path in folder.rglob("*") if path.is_file() and any(mark in path.name for mark in marks))
+    """Files below `folder` that are named like external data of an ONNX model, referenced or not."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and _is_data(path.name))
+
+
+def _is_data(name: str) -> bool:
+    return any(mark in name for mark in _DATA_MARKS) or name.startswith(_DATA_STARTS) or name.endswith(_DATA_ENDS)
 
 
 def _signature(entries: GraphEntries) -> tuple[tuple[str, ...], tuple[str, ...]]:

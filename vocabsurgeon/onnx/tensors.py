@@ -50,6 +50,13 @@ class StoredTensor:
         fill(descriptor, self.offset + start, buffer.data, self.path)
         return buffer
 
+    def read_into(self, descriptor: int, start: int, buffer: np.ndarray[Any, Any]) -> None:
+        """Fill `buffer`, contiguous uint8, from byte `start` of the tensor on."""
+        if self.content is None:
+            fill(descriptor, self.offset + start, buffer.data, self.path)
+        else:
+            buffer[:] = np.frombuffer(self.content, np.uint8, len(buffer), start)
+
 
 def checkpoint_tensors(checkpoint: Checkpoint) -> list[StoredTensor]:
     """Every tensor of the checkpoint, in index order; one that lies transposed in the file, in the shape it lies in."""

@@ -43,6 +43,8 @@ def merged(document: Document, verbose: bool) -> Parts:
         yield line(("green", f"{entry['relation']:<12}"), ("", f"{size_text(entry['bytes'])}  {names} → {forms}"))
     if not verbose and len(entries) > _SHOWN:
         yield line(("dim", f"… {len(entries) - _SHOWN} more (-v or --json)"))
+    for entry in document["unfolded"]:
+        yield line(("green", "in memory   "), ("", f"{entry['tensor']} → {', '.join(entry['forms'])}, once"))
     for entry in document["kept"]:
         yield line(("yellow", "kept twice  "), ("", f"{size_text(entry['bytes'])}  {', '.join(entry['tensors'][:4])}"))
     for entry in document["files_omitted"]:

@@ -43,19 +43,24 @@ class Sizes:
     batch: int
     sequence: int
     past: int
+    head: int | None = None
+    """Numbers of one attention head, None where nothing tells."""
 
 
-def feeds(inputs: Sequence[Input], texts: Sequence[Sequence[int]]) -> dict[str, dict[str, Array]]:
+def feeds(
+    inputs: Sequence[Input], texts: Sequence[Sequence[int]], head: int | None = None
+) -> dict[str, dict[str, Array]]:
     """What a graph with these inputs is run on: a batch, one step after a short past, and each of `texts` (token ids).
 
-    Empty where an input has a type that cannot be made.
+    `head`: width of an attention head, for graphs that leave it open. Empty where an input has a type that cannot be
+    made.
     """
     has_past = any(_is_past(entry.name) for entry in inputs)
-    step = Sizes(1, 1, 5 if has_past else 0)
-    checks: dict[str, tuple[Sizes, Sequence[int] | None]] = {"random ids": (Sizes(2, 7, 0), None)}
+    step = Sizes(1, 1, 5 if has_past else 0, head)
+    checks: dict[str, tuple[Sizes, Sequence[int] | None]] = {"random ids": (Sizes(2, 7, 0, head), None)}
     checks["one step"] = (step, None)
     if any(entry.name == "input_ids" for entry in inputs):
-        checks |= {f"text {number}": (Sizes(1, len(ids), 0), ids) for number, ids in enumerate(texts)}
+        checks |= {f"text {number}": (Sizes(1, len(ids), 0, head), ids) for number, ids in enumerate(texts)}
     made = {check: feed(inputs, sizes, seed, ids) for seed, (check, (sizes, ids)) in enumerate(checks.items())}
     return {check: inputs for check, inputs in made.items() if inputs is not None}
 
@@ -82,8 +87,8 @@ def feed(inputs: Sequence[Input], sizes: Sizes, seed: int, ids: Sequence[int] | 
 def _size(entry: Input, axis: int, sizes: Sizes, named: dict[str, int]) -> int:
     """The size of one dimension: as stated, as its name says, or as the input's own name suggests."""
     stated = entry.dimensions[axis]
-    if isinstance(stated, int):
-        return stated
+    if isinstance(stated, int) or (stated is not None and stated.isdigit()):
+        return int(stated)
     if stated is not None and "+" in stated:
         parts = [part.strip() for part in stated.split("+")]
         return sum(int(part) if part.isdigit() else _by_name(part, sizes) or sizes.sequence for part in parts)
@@ -108,7 +113,7 @@ def _by_role(name: str, axis: int, sizes: Sizes) -> int:
     if axis == 0:
         return sizes.sequence if name == "cache_position" else sizes.batch
     if _is_past(name):
-        return sizes.past
+        return sizes.head if axis == 3 and sizes.head else sizes.past
     return sizes.past + sizes.sequence if "mask" in name and "encoder" not in name else sizes.sequence
 
 

@@ -10,6 +10,7 @@ from vocabsurgeon.onnx.dedupe.contents import Contents, Place
 from vocabsurgeon.onnx.dedupe.products import MICROSOFT, ONNXRUNTIME, read_turned
 from vocabsurgeon.onnx.dedupe.scope import Scope, scopes
 from vocabsurgeon.onnx.dedupe.slim import refer, reference_of
+from vocabsurgeon.onnx.dedupe.unfold import unfold
 from vocabsurgeon.onnx.files import SMALL_CONSTANT
 from vocabsurgeon.onnx.tensors import StoredTensor
 
@@ -27,6 +28,8 @@ class Merger:
     tensors: list[StoredTensor]
     target: str
     forms: dict[Place, list[str]] = field(default_factory=dict)
+    unfolded: dict[str, list[str]] = field(default_factory=dict)
+    """Table → forms in which it is read as it lies, where a session would have made a second copy."""
 
     def merge(self, model: onnx.ModelProto) -> None:
         """Merge in every graph of `model`.
@@ -39,6 +42,7 @@ class Merger:
         for scope in scopes(model, self.target):
             self._merge_equal(scope)
             self._merge_turned(scope)
+            self._unfold(scope)
         _import_domain(model)
 
     def _large(self, scope: Scope) -> Iterator[tuple[onnx.TensorProto, StoredTensor]]:
@@ -74,6 +78,12 @@ class Merger:
             if scope.is_read(name):
                 _transpose(scope, table, name)
                 self._note(tensor, TRANSPOSE)
+
+    def _unfold(self, scope: Scope) -> None:
+        for entry, tensor in self._large(scope):
+            forms = unfold(scope, entry, tensor)
+            if forms:
+                self.unfolded.setdefault(tensor.name, []).extend(forms)
 
     def _table(self, scope: Scope, turned: onnx.TensorProto, upright: StoredTensor) -> str:
         """The name of the initializer that holds `upright` in `scope`, added where there is none."""

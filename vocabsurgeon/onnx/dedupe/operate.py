@@ -26,6 +26,7 @@ from vocabsurgeon.onnx.dedupe.report import DedupeReport, Merged
 from vocabsurgeon.onnx.dedupe.slim import slim_model
 from vocabsurgeon.onnx.duplicates import Duplicate
 from vocabsurgeon.onnx.files import SMALL_CONSTANT
+from vocabsurgeon.onnx.presets import presets_for, write_presets
 from vocabsurgeon.onnx.stored import open_stored
 from vocabsurgeon.onnx.tensors import StoredTensor
 
@@ -68,17 +69,24 @@ def dedupe(
     report = DedupeReport(
         Path(path), None, options.target, options.dry_run, False, before.files, before.bytes, before.bytes, ()
     )
-    if not worth and not before.bytes.orphaned:
-        return _copy(report, source, out, options)
     rewritten = _rewrite(source, worth, options.target)
-    report = replace(
+    if not worth and not before.bytes.orphaned and not rewritten.merger.unfolded:
+        return _copy(report, source, out, options)
+    planned = replace(
         report,
         changed=True,
         after=_foreseen(before.bytes, rewritten),
         merged=tuple(Merged(entry, _forms(entry, rewritten.merger)) for entry in worth),
+        unfolded=tuple((name, tuple(dict.fromkeys(forms))) for name, forms in rewritten.merger.unfolded.items()),
         files_omitted=tuple((name, STRAY) for name in source.omitted),
     )
-    return report if options.dry_run else _stage(report, source, rewritten, out, options, progress)
+    if options.dry_run:
+        return planned
+    done = _stage(planned, source, rewritten, out, options, progress)
+    if done.passed or worth or before.bytes.orphaned:
+        return done
+    told = done.parity.reasons[0] if done.parity else str(done.unchecked).split(";")[0]
+    return _copy(report, source, out, options, f"left as it was, as a form with one table in memory failed: {told}")
 
 
 def _worthwhile(duplicates: Sequence[Duplicate]) -> list[Duplicate]:
@@ -117,9 +125,15 @@ def _foreseen(before: ByteCounts, rewritten: Rewritten) -> ByteCounts:
     return ByteCounts(total, total, min(before.unique, total), None, 0, before.graph)
 
 
-def _copy(report: DedupeReport, source: ExportFolder, out: Path | str, options: DedupeOptions) -> DedupeReport:
+def _copy(
+    report: DedupeReport,
+    source: ExportFolder,
+    out: Path | str,
+    options: DedupeOptions,
+    why: str = "the files are the same",
+) -> DedupeReport:
     """Nothing to gain: OUT has the files as they are."""
-    report = replace(report, unchecked="the files are the same")
+    report = replace(report, unchecked=why)
     if options.dry_run:
         return report
     with StagedDirectory(out, overwrite=options.overwrite) as staged:
@@ -141,6 +155,8 @@ def _stage(
         _write(source, rewritten, staged.path, progress)
         staged.start_flush()
         result = open_stored(staged.path)
+        for folder in {graph.path.parent for graph in result.graphs}:
+            write_presets(folder, presets_for([graph for graph in result.graphs if graph.path.parent == folder]))
         counted = count(result, None, _NO_LIMIT, progress)
         parity, reason = parity_of(source, staged.path, rewritten.rows, options, progress)
         report = replace(

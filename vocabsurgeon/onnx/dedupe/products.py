@@ -1,6 +1,8 @@
 """How a node that read a table's transpose reads the table itself: `Gemm(transB=1)`, or onnxruntime's `FusedMatMul`.
 
-What is no product is left alone: whoever rewrites the graph gives it a `Transpose` of the table.
+Products with a table that is looked up as well read it through a `Reshape` to its own shape, which lets the session's
+options decide whether it is packed into a second copy (see `passes.weight_layout`). What is no product is left alone:
+whoever rewrites the graph gives it a `Transpose` of the table.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vocabsurgeon.onnx.dedupe.contents import TURNABLE
 from vocabsurgeon.onnx.dedupe.scope import Scope
 from vocabsurgeon.onnx.tensors import StoredTensor
 
@@ -22,6 +25,8 @@ _FLAGS = {("", "Gemm"): ("transA", "transB"), (MICROSOFT, "FusedMatMul"): ("tran
 """Operators that take a table either way, by a flag for each of their first two inputs."""
 _GEMM_TYPES = ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16")
 _FUSED_TYPES = ("FLOAT", "FLOAT16")
+_RESHAPE_TAKES_SHAPE = 5
+"""The opset from which `Reshape` has the shape as an input."""
 _RESHAPE_KEEPS_ZERO = 14
 """The opset from which `Reshape(allowzero=1)` lets an empty sequence through."""
 _SHAPE_TAKES_PART = 15
@@ -31,19 +36,54 @@ _SHAPE_TAKES_PART = 15
 def read_turned(scope: Scope, name: str, table: str, upright: StoredTensor) -> list[str]:
     """Let the products in `scope` that read `name`, the transpose of `table`, read `table`; return the forms used.
 
-    `upright`: the table, `[rows, width]`. Nodes that are no products, or that a nested graph holds, still read `name`.
+    `upright`: the table, `[rows, width]`. Products in nested graphs count too. What is no product still reads `name`.
     """
-    forms = []
-    for node in list(scope.graph.node):
-        if name not in node.input:
-            continue
-        form = _flip(node, name, table) or _product(scope, node, name, table, upright) or _untranspose(node, table)
-        if form is not None:
-            forms.append(form)
-    return forms
+    found = [
+        _flip(place, node, name, table, upright)
+        or _product(place, node, name, table, upright)
+        or _untranspose(node, table)
+        for place in scope.reaching(name, table)
+        for node in list(place.graph.node)
+        if name in node.input
+    ]
+    return [form for form in found if form is not None]
 
 
-def _flip(node: onnx.NodeProto, name: str, table: str) -> str | None:
+def is_looked_up(scope: Scope, table: str) -> bool:
+    """Whether something else than products reads `table`, row by row."""
+    return any(op not in TURNABLE for op in scope.readers(table))
+
+
+def is_transpose_of(table: str, node: onnx.NodeProto) -> bool:
+    """Whether `node` turns the matrix `table`."""
+    return _turns(node) and node.input[0] == table
+
+
+def as_factor(scope: Scope, table: str, upright: StoredTensor) -> str:
+    """The name under which a product reads `table`: a `Reshape` of it where something else than products reads it.
+
+    `upright`: the table as it is stored.
+    """
+    from onnx import helper
+
+    scope = scope.home(table)
+    if table in scope.views or not is_looked_up(scope, table) or scope.opset < _RESHAPE_TAKES_SHAPE:
+        return scope.views.get(table, table)
+    shape, view = scope.new_name(f"{table}_shape"), scope.new_name(f"{table}_view")
+    scope.graph.node.insert(
+        0, helper.make_node("Constant", [], [shape], name=shape, value=_tensor(list(upright.shape)))
+    )
+    scope.graph.node.insert(1, helper.make_node("Reshape", [table, shape], [view], name=view))
+    scope.views[table] = view
+    return view
+
+
+def is_product(node: onnx.NodeProto) -> bool:
+    """Whether `node` multiplies by its second input."""
+    return _operator(node) in _FLAGS or _operator(node) == ("", "MatMul")
+
+
+def _flip(scope: Scope, node: onnx.NodeProto, name: str, table: str, upright: StoredTensor) -> str | None:
     """Turn the flag of an operator that has one."""
     import onnx
 
@@ -57,7 +97,7 @@ def _flip(node: onnx.NodeProto, name: str, table: str) -> str | None:
             kept = [attribute for attribute in node.attribute if attribute.name != flag]
             del node.attribute[:]
             node.attribute.extend([*kept, onnx.helper.make_attribute(flag, 1 - before)])
-            node.input[index] = table
+            node.input[index] = as_factor(scope, table, upright) if index else table
             flipped = f"{node.op_type}({flag}={1 - before})"
     return flipped
 
@@ -67,9 +107,9 @@ def _product(scope: Scope, node: onnx.NodeProto, name: str, table: str, upright:
     if _operator(node) != ("", "MatMul") or node.input[0] == name:
         return None
     if scope.target == ONNXRUNTIME and upright.element.name in _FUSED_TYPES:
-        return _to_fused(node, table)
+        return _to_fused(node, as_factor(scope, table, upright))
     if upright.element.name in _GEMM_TYPES and scope.opset >= _RESHAPE_KEEPS_ZERO:
-        return _to_gemm(scope, node, table, upright.shape)
+        return _to_gemm(scope, node, as_factor(scope, table, upright), upright.shape)
     return None
 
 
@@ -113,15 +153,17 @@ def _to_gemm(scope: Scope, node: onnx.NodeProto, table: str, shape: tuple[int, .
 
 def _untranspose(node: onnx.NodeProto, table: str) -> str | None:
     """A `Transpose` of the transpose is the table."""
-    if _operator(node) != ("", "Transpose"):
-        return None
-    orders = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
-    if orders not in ([], [[1, 0]]):
+    if not _turns(node):
         return None
     del node.attribute[:]
     node.op_type = "Identity"
     node.input[0] = table
     return "Identity"
+
+
+def _turns(node: onnx.NodeProto) -> bool:
+    orders = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
+    return _operator(node) == ("", "Transpose") and orders in ([], [[1, 0]])
 
 
 def _operator(node: onnx.NodeProto) -> tuple[str, str]:

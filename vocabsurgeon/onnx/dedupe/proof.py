@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.checkpoint.progress import Progress
+from vocabsurgeon.errors import VocabsurgeonError
 from vocabsurgeon.onnx.dedupe.comparison import Comparison, OutputParity
 from vocabsurgeon.onnx.dedupe.export_folder import ExportFolder
 from vocabsurgeon.onnx.dedupe.options import DedupeOptions
@@ -20,6 +23,9 @@ from vocabsurgeon.onnx.tensors import StoredTensor
 
 _TEXTS, _LONGEST = 2, 16
 """How many texts a graph is run on, and how many tokens of each."""
+_HEADS = {"genai_config.json": "head_size", "config.json": "head_dim"}
+"""Configuration → its key for the width of a head: onnxruntime-genai's graphs leave it open."""
+_WIDEST = 4096
 
 
 def weights_intact(result: Stored, held: Mapping[Path, Mapping[int, StoredTensor]], before: Path, after: Path) -> bool:
@@ -45,14 +51,15 @@ def parity_of(
     """
     if not checks.verify:
         return None, "not asked for"
-    texts = _texts(source)
+    texts, head = _texts(source), _head(source)
     comparison = Comparison(checks.atol, checks.rtol)
     skipped: list[str] = []
     for graph, looked_up in zip(source.stored.graphs, rows, strict=True):
         name = source.name_of(graph)
         dtype = _dtype(graph.tensors)
         ran = comparison.outputs
-        told = compare_runs(Twin(name, graph.path, staged / name, dtype, looked_up, texts), comparison, progress)
+        twin = Twin(name, graph.path, staged / name, dtype, looked_up, texts, head)
+        told = compare_runs(twin, comparison, progress)
         if comparison.outputs == ran:
             return None, "; ".join(told) or f"{name} has no outputs"
         skipped += told
@@ -72,6 +79,26 @@ def _texts(source: ExportFolder) -> list[list[int]]:
         return []
     encoded = [tokenizer.encode(text).ids[:_LONGEST] for text in TEXTS[:_TEXTS]]
     return [ids for ids in encoded if ids]
+
+
+def _head(source: ExportFolder) -> int | None:
+    """Numbers of one attention head as a configuration beside the graphs tells."""
+    for name, key in _HEADS.items():
+        try:
+            document = JsonText.parse((source.root / name).read_text(encoding="utf-8"), name).value
+        except (OSError, UnicodeDecodeError, VocabsurgeonError):  # a graph runs without its configuration too
+            continue
+        found = [value for value in _values(document, key) if type(value) is int and 0 < value <= _WIDEST]
+        if found:
+            return found[0]
+    return None
+
+
+def _values(document: Any, key: str) -> Iterator[Any]:
+    """What `key` holds at any level of nested objects."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from [value] if name == key else _values(value, key)
 
 
 def _dtype(tensors: Sequence[StoredTensor]) -> str:

@@ -43,6 +43,8 @@ class DedupeReport:
     before: ByteCounts
     after: ByteCounts
     merged: tuple[Merged, ...]
+    unfolded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Tables that a session would have folded into a second copy when it loads, and the forms that now read them."""
     kept: tuple[Duplicate, ...] = ()
     files_omitted: tuple[tuple[str, str], ...] = ()
     intact: bool | None = None
@@ -65,6 +67,8 @@ class DedupeReport:
         if not self.changed:
             return f"{size(self.before.stored)}: nothing is stored twice, nothing to do"
         saved = self.before.stored - self.after.stored
+        if self.unfolded and not saved:
+            return f"{size(self.before.stored)}: nothing is stored twice; a session can hold the token table once too"
         return f"{size(self.before.stored)} → {size(self.after.stored)}: {size(saved)} of {self._what()} gone"
 
     def _what(self) -> str:
@@ -87,6 +91,7 @@ class DedupeReport:
             "files": [{"name": name, "bytes": count} for name, count in self.files],
             "bytes": {"before": self.before.to_dict(), "after": self.after.to_dict()},
             "merged": [entry.to_dict() for entry in self.merged],
+            "unfolded": [{"tensor": name, "forms": list(forms)} for name, forms in self.unfolded],
             "kept": [entry.to_dict() for entry in self.kept],
             "files_omitted": [{"file": name, "reason": reason} for name, reason in self.files_omitted],
             "weights_intact": self.intact,

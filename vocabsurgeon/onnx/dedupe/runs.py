@@ -10,6 +10,7 @@ from typing import Any
 from vocabsurgeon.checkpoint.progress import Progress
 from vocabsurgeon.onnx.dedupe.comparison import Comparison
 from vocabsurgeon.onnx.dedupe.feeds import Array, Input, feeds
+from vocabsurgeon.onnx.presets import mapped_entries
 
 Feeds = Mapping[str, Mapping[str, Array]]
 
@@ -17,7 +18,7 @@ Feeds = Mapping[str, Mapping[str, Array]]
 @dataclass(frozen=True)
 class Twin:
     """A graph before and after. `rows`: input → rows of the table it looks up. `dtype`: of its weights (torch name).
-    `texts`: token ids of real text, where there is a tokenizer."""
+    `texts`: token ids of real text, where there is a tokenizer. `head`: width of an attention head, where told."""
 
     name: str
     before: Path
@@ -25,6 +26,7 @@ class Twin:
     dtype: str
     rows: Mapping[str, int]
     texts: Sequence[Sequence[int]] = ()
+    head: int | None = None
 
 
 def compare_runs(twin: Twin, comparison: Comparison, progress: Progress) -> list[str]:
@@ -52,7 +54,7 @@ def _run(twin: Twin, path: Path, only: Feeds | None) -> tuple[dict[str, dict[str
     outputs: dict[str, dict[str, Any]] = {}
     failed = []
     inputs = [Input(value.name, value.type, value.shape, twin.rows.get(value.name)) for value in session.get_inputs()]
-    made = feeds(inputs, twin.texts)
+    made = feeds(inputs, twin.texts, twin.head)
     if not made:
         failed.append("it takes inputs that cannot be made up")
     for check, given in made.items():
@@ -71,7 +73,8 @@ def _open(path: Path) -> tuple[Any, str]:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    for key, value in mapped_entries(path).items():
+        options.add_session_config_entry(key, value)
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]), ""
     except Exception as error:  # onnxruntime's exceptions share no base below Exception

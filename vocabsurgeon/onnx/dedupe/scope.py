@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ class Scope:
     target: str
     taken: set[str]
     inputs_are_overridable: bool
+    views: dict[str, str] = field(default_factory=dict)
+    """Table → the value that products read it as."""
+    outer: Scope | None = None
+    """The scope that this one was reached from."""
 
     def overridable(self) -> set[str]:
         """Initializers that are graph inputs as well: who runs the graph may replace them."""
@@ -36,6 +40,19 @@ class Scope:
         self.taken.add(name)
         return name
 
+    def reaching(self, *names: str) -> Iterator[Scope]:
+        """This scope and those of nested graphs in which `names` mean what they mean here."""
+        held = [inner for node in self.graph.node for inner in _inner(node)]  # before the caller changes the nodes
+        yield self
+        for inner in held:
+            if _defined(inner).isdisjoint(names):
+                nested = Scope(inner, self.opset, self.target, self.taken, self.inputs_are_overridable, outer=self)
+                yield from nested.reaching(*names)
+
+    def home(self, name: str) -> Scope:
+        """The scope around this one that defines `name`."""
+        return self if self.outer is None or name in _defined(self.graph) else self.outer.home(name)
+
     def rename(self, names: Mapping[str, str]) -> None:
         """Let every reader of a key of `names`, in nested graphs too, read the value's name instead."""
         _rename(self.graph, names)
@@ -45,15 +62,19 @@ class Scope:
 
     def is_read(self, name: str) -> bool:
         """Whether a node, a nested graph or an output needs `name`."""
-        return name in self.outputs() or _reads(self.graph, name)
+        return name in self.outputs() or any(True for _ in _readers(self.graph, name))
+
+    def readers(self, name: str) -> list[str]:
+        """Operators that read `name`, in nested graphs too."""
+        return list(_readers(self.graph, name))
 
     def drop(self, names: set[str]) -> None:
         """Remove the initializers `names`, and inputs and shapes of the same names."""
-        for field in (self.graph.initializer, self.graph.input, self.graph.value_info):
-            kept = [value for value in field if value.name not in names]
-            if len(kept) < len(field):
-                del field[:]
-                field.extend(kept)
+        for values in (self.graph.initializer, self.graph.input, self.graph.value_info):
+            kept = [value for value in values if value.name not in names]
+            if len(kept) < len(values):
+                del values[:]
+                values.extend(kept)
 
     def replace(self, node: onnx.NodeProto, nodes: list[onnx.NodeProto]) -> None:
         """Put `nodes` where `node` is."""
@@ -106,11 +127,10 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename(inner, {old: new for old, new in names.items() if old not in own})
 
 
-def _reads(graph: onnx.GraphProto, name: str) -> bool:
+def _readers(graph: onnx.GraphProto, name: str) -> Iterator[str]:
     for node in graph.node:
         if name in node.input:
-            return True
+            yield node.op_type
         for inner in _inner(node):
-            if name not in _defined(inner) and _reads(inner, name):
-                return True
-    return False
+            if name not in _defined(inner):
+                yield from _readers(inner, name)

@@ -50,9 +50,14 @@ def count_copies(process: int, table: StoredTensor) -> int | None:
 
 
 def largest_table(tensors: tuple[StoredTensor, ...]) -> StoredTensor | None:
-    """The largest matrix that tokens are looked up in, None where the graph has none."""
-    tables = [tensor for tensor in tensors if len(tensor.shape) == 2 and any("Gather" in use for use in tensor.uses)]
-    return max(tables, key=lambda tensor: tensor.nbytes, default=None)
+    """The largest matrix that tokens are looked up in, None where the graph has none.
+
+    Where nothing is looked up directly, one that is turned for it (onnxruntime-genai's builder) or for a product.
+    """
+    matrices = [tensor for tensor in tensors if len(tensor.shape) == 2]
+    tables = [tensor for tensor in matrices if any("Gather" in use for use in tensor.uses)]
+    turned = [tensor for tensor in matrices if "Transpose" in tensor.uses]
+    return max(tables or turned, key=lambda tensor: tensor.nbytes, default=None)
 
 
 def _pieces(table: StoredTensor) -> list[list[bytes]] | None:
