@@ -34,6 +34,13 @@ def tells_segments(model: PreTrainedModel) -> bool:
     return accepts(model, TYPES) and isinstance(kinds, int) and kinds > 1
 
 
+def vocabulary_rows(model: PreTrainedModel) -> int:
+    """How many ids the model can read: rows of its input table. Perceiver names what is none as that."""
+    embedding: Any = model.get_input_embeddings()
+    table = getattr(embedding, "weight", None)
+    return int(model.config.vocab_size if table is None else table.shape[0])
+
+
 def uses_cache(model: PreTrainedModel, wanted: bool) -> dict[str, bool]:
     """`use_cache` as an argument, where the model takes it."""
     return {USE_CACHE: wanted} if accepts(model, USE_CACHE) else {}

@@ -11,6 +11,7 @@ import numpy as np
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.beyond import compare_beyond
 from vocabsurgeon.onnx.horizons import BEYOND, horizons, most_tokens
+from vocabsurgeon.onnx.model_calls import vocabulary_rows
 from vocabsurgeon.onnx.pair import Pair
 from vocabsurgeon.onnx.prompts import LONGEST, new_ids, prompts
 from vocabsurgeon.onnx.scenarios import BATCH, CHUNK, STEPS, compare_greedy, padded
@@ -82,8 +83,7 @@ def _decode(pair: Pair, check: str, targets: Array) -> None:
 
 def _sources(model: PreTrainedModel, source: Checkpoint) -> list[Sequence[int]]:
     """Texts to encode, the last of them longer than a window of the encoder's attention where it has one."""
-    embedding: Any = model.get_input_embeddings()
-    rows, limit = int(embedding.weight.shape[0]), most_tokens(model, STEPS + 2)
+    rows, limit = vocabulary_rows(model), most_tokens(model, STEPS + 2)
     chosen: list[Sequence[int]] = list(prompts(source, rows, min(LONGEST, limit - 2)).values())
     window = horizons(model.config.get_text_config(encoder=True)).get("window", limit)
     if window + BEYOND <= limit:

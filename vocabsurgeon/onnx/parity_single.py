@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.beyond import compare_beyond
 from vocabsurgeon.onnx.horizons import horizons, most_tokens
+from vocabsurgeon.onnx.model_calls import vocabulary_rows
 from vocabsurgeon.onnx.pair import Pair
 from vocabsurgeon.onnx.prompts import LONGEST, NEW, prompts
 from vocabsurgeon.onnx.scenarios import BATCH, STEPS, compare_full, compare_greedy, compare_padded
@@ -22,8 +23,7 @@ def compare_single(pair: Pair, model: PreTrainedModel, source: Checkpoint, task:
     Ids of new tokens are in every check: alone, in each batch, at the end of a long context; and as what comes next,
     for whole rows of logits are compared, at each position of a prompt of them too.
     """
-    embedding: Any = model.get_input_embeddings()
-    rows = int(embedding.weight.shape[0])
+    rows = vocabulary_rows(model)
     limit = most_tokens(model, STEPS + 2)
     chosen = prompts(source, rows, min(LONGEST, limit - STEPS))
     new = [ids for name, ids in chosen.items() if name in NEW]

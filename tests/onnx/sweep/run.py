@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.families.builds import timm_towers_empty
 from tests.onnx.sweep.processes import Lost, forked
 from tests.sweep.models import Unbuilt, built
 from tests.sweep.run import subjects as all_subjects
@@ -54,11 +55,11 @@ def here(model_type: str, class_name: str, exporter: str) -> Outcome:
     """One export in this process."""
     from tests.onnx.sweep.exporters import EXPORTERS
 
-    try:
-        model = _tiny(model_type, class_name)
-    except Unbuilt as error:
-        return Outcome(model_type, class_name, exporter, "unbuilt", _line(error))
-    with tempfile.TemporaryDirectory() as folder:
+    with timm_towers_empty(), tempfile.TemporaryDirectory() as folder:
+        try:
+            model = _tiny(model_type, class_name)
+        except Unbuilt as error:
+            return Outcome(model_type, class_name, exporter, "unbuilt", _line(error))
         try:
             return Outcome(model_type, class_name, exporter, "passed", EXPORTERS[exporter](model, Path(folder)))
         except Exception as error:  # whatever an exporter raises is the reason to print
