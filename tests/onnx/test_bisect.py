@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from tests.models.tiny import model
-from tests.onnx.broken import copied, overwrite
+from tests.onnx.broken import STEP, copied, misread, overwrite
 from tests.onnx.conftest import Exported
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.bisect import FirstDifference, Kept, State, Unfound, bisect
@@ -87,6 +87,19 @@ def test_a_number_that_is_none_is_found(exported: Get, tmp_path: Path) -> None:
     assert isinstance(found, FirstDifference), found
     assert (found.where, found.to_dict()["max_abs_diff"]) == ("LM head", None)
     assert "whose output is no number" in str(found)
+
+
+def test_of_several_calls_the_first_that_differs_is_taken_apart(exported: Get, tmp_path: Path) -> None:
+    """Later ones have the wrong keys in their cache already."""
+    folder = copied(exported("llama", False, num_hidden_layers=4).folder, tmp_path)
+    misread(folder / "model.onnx", "position_ids", "Add", [STEP])
+    export = OnnxSide(folder / "model.onnx")
+    side = TorchSide(model("llama", False, num_hidden_layers=4), export.inputs, export.output, export.caches)
+    ids, mask = np.array([PROMPT]), np.ones((1, len(PROMPT)), np.int64)
+    calls = tuple(call_of(ids[:, start:stop], mask[:, :stop]) for start, stop in ((0, 5), (5, 6), (6, 7), (7, 8)))
+    found = locate(Pair(side, export, Tally()), Trail(calls), 1e-4, tolerance_for("float32"))
+    assert isinstance(found, FirstDifference), found
+    assert found.where == "layer 0"
 
 
 def test_a_graph_that_does_not_run_is_told(exported: Get, tmp_path: Path) -> None:

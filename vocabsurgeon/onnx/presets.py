@@ -63,8 +63,9 @@ def presets_for(graphs: Sequence[OnnxFile]) -> tuple[Preset, ...]:
 
 
 def mapped_entries(graph: Path) -> dict[str, str]:
-    """Entries with which a session copies no weight that it can run from the mapped file, whatever that costs."""
-    return {**presets_for([read_onnx(graph)])[0].entries, NO_PREPACKING: "1"}
+    """Entries for a session that checks: it copies no weight that it can run from the mapped file, and its threads
+    sleep when they have nothing to do, where spinning they would take the time of those that have."""
+    return {**presets_for([read_onnx(graph)])[0].entries, NO_PREPACKING: "1", "session.intra_op.allow_spinning": "0"}
 
 
 def write_presets(folder: Path, presets: Sequence[Preset]) -> None:
