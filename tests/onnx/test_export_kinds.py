@@ -164,7 +164,6 @@ def test_states_of_another_kind_mean_no_cache_and_a_note(tmp_path: Path) -> None
     ("model_type", "named", "caches"),
     [
         ("llama4_text", "Llama4ForCausalLM", True),  # rotates by complex numbers
-        ("led", "LEDForConditionalGeneration", True),  # windows, and tokens that may attend globally
         ("mvp", "MvpForConditionalGeneration", True),  # wants the encoder's mask for every token
         ("fsmt", "FSMTForConditionalGeneration", True),  # wants it as it is
         ("neomme", "NeoMMEForMaskedLM", False),  # a window for each layer

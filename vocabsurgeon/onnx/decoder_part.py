@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 STATEFUL = "exported without a cache: the model keeps no key and value a layer, but states of another kind"
 CACHELESS = "exported without a cache: the model keeps none"
 PREFIXED = "exported without a cache: the model keeps other tokens than the text's (a prompt of its own)"
-_STATES = ("cache_params", "state")
-"""Where models of Mamba's and RWKV's kind give back what they keep, if not as a cache."""
+_STATES = "_is_stateful"
+"""What transformers calls models of Mamba's kind: some give what they keep under a name of their own, some not at all."""
 
 
 def decoder_parts(model: PreTrainedModel, cache: bool) -> Parts:
@@ -54,8 +54,7 @@ def _layers(model: PreTrainedModel, given: dict[str, Any]) -> tuple[tuple[CacheL
         return (), (PREFIXED,)
     if layers is not None:
         return layers, ()
-    stateful = kept is not None or any(outputs.get(name) is not None for name in _STATES)
-    return (), (STATEFUL if stateful else CACHELESS,)
+    return (), (STATEFUL if kept is not None or getattr(model, _STATES, False) else CACHELESS,)
 
 
 def _call(model: PreTrainedModel, signature: Signature) -> Any:
