@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import warnings
 from pathlib import Path
 
 import onnx_ir as ir
@@ -21,7 +22,9 @@ def with_transformers(checkpoint: Path, out: Path) -> Path:
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
     inputs = {"input_ids": torch.arange(3, 11)[None].repeat(2, 1)}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    exported = OnnxExporter().export_for_generation(model, inputs, config=OnnxConfig(dynamic=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own, about torch's internals
+        exported = OnnxExporter().export_for_generation(model, inputs, config=OnnxConfig(dynamic=True))
     exported.save_pretrained(out)
     return out
 

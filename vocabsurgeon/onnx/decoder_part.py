@@ -26,7 +26,7 @@ STATEFUL = "exported without a cache: the model keeps no key and value a layer, 
 CACHELESS = "exported without a cache: the model keeps none"
 PREFIXED = "exported without a cache: the model keeps other tokens than the text's (a prompt of its own)"
 _STATES = "_is_stateful"
-"""What transformers calls models of Mamba's kind: some give what they keep under a name of their own, some not at all."""
+"""What transformers calls models of Mamba's kind; not all of them give back what they keep."""
 
 
 def decoder_parts(model: PreTrainedModel, cache: bool) -> Parts:
