@@ -70,6 +70,24 @@ def miswritten(graph: Path, name: str) -> None:
     onnx.save(model, graph)
 
 
+def shortened(graph: Path, name: str, when: Sequence[When] = (ALWAYS,)) -> None:
+    """Let output `name` lack its last position (axis 1) while all of `when` holds."""
+    model = onnx.load(graph, load_external_data=False)
+    whole = f"{name} whole"
+    for node in model.graph.node:
+        node.output[:] = [whole if output == name else output for output in node.output]
+    _read_instead(model.graph, name, whole)
+    numbers = {"no position": 0, "the axis": 1}
+    for held, number in numbers.items():
+        constant = helper.make_tensor("", TensorProto.INT64, [1], [number])
+        model.graph.node.append(helper.make_node("Constant", [], [held], value=constant))
+    model.graph.node.extend(_flag(when, TensorProto.INT64))
+    model.graph.node.append(helper.make_node("Shape", [whole], ["length"], start=1, end=2))
+    model.graph.node.append(helper.make_node("Sub", ["length", "fault"], ["end"]))
+    model.graph.node.append(helper.make_node("Slice", [whole, "no position", "end", "the axis"], [name]))
+    onnx.save(model, graph)
+
+
 def _flag(when: Sequence[When], kind: int) -> list[onnx.NodeProto]:
     """Nodes that make `fault [1]`: 1 while all of `when` holds, else 0."""
     nodes = []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.onnx.broken import ALWAYS, copied, misread, overwrite
+from tests.onnx.broken import ALWAYS, copied, misread, overwrite, shortened
 from tests.onnx.conftest import Exported
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.bisect import FirstDifference
@@ -80,3 +80,15 @@ def test_sounds_are_followed_too(kinds: Get, tmp_path: Path) -> None:
     name = next(t.name for t in read_onnx(folder / ENCODER).tensors if "encoder.layers.0.fc1.weight" in t.name)
     overwrite(folder, name, 3, graph=ENCODER)
     assert place(checked(folder, case.checkpoint)).startswith("encoder's layer 0")
+
+
+def test_an_encoder_that_drops_a_position_fails_before_anything_is_decoded(kinds: Get, tmp_path: Path) -> None:
+    case = kinds("bart")
+    folder = copied(case.folder, tmp_path)
+    shortened(folder / ENCODER, "last_hidden_state")
+    report = checked(folder, case.checkpoint)
+    assert report.encoder is not None
+    assert report.encoder.failed_checks == ("one text",)
+    assert not report.passed
+    assert report.reasons[0].startswith("encoder: the export gives states of shape")
+    assert report.checks == ()

@@ -22,10 +22,11 @@ from tests.onnx.broken import (
     misread,
     miswritten,
     overwrite,
+    shortened,
 )
 from tests.onnx.conftest import Exported
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.onnx.bisect import FirstDifference
+from vocabsurgeon.onnx.bisect import FirstDifference, Unfound
 from vocabsurgeon.onnx.parity import check_parity
 from vocabsurgeon.onnx.parity_report import ParityReport
 from vocabsurgeon.onnx.prompts import prompts
@@ -149,3 +150,22 @@ def test_what_is_right_has_no_place_and_no_failed_check(wide: Exported) -> None:
     assert wide.report.parity.first_difference is None
     assert wide.report.parity.failed_checks == ()
     assert CACHED | LEFT | {"new tokens", "full sequence", "one token"} <= set(wide.report.parity.checks)
+
+
+def test_fewer_positions_than_tokens_fail_and_end_the_comparison(llama: Exported, tmp_path: Path) -> None:
+    folder = copied(llama.folder, tmp_path)
+    shortened(folder / "model.onnx", "logits", [BATCHED])
+    report = checked(folder, llama.checkpoint)
+    assert not report.passed
+    assert report.failed_checks == ("left-padded batch",)
+    assert "the export gives logits of shape" in report.reasons[0]
+    assert "all after left-padded batch" in report.skipped[-1]
+    assert report.to_dict()["max_abs_diff"] is None
+    assert report.first_difference == Unfound("there are no two numbers to compare")
+
+
+def test_a_vocabulary_of_another_size_fails(llama: Exported, exported: Get) -> None:
+    other = exported("llama", False, num_hidden_layers=4, vocab_size=98)
+    report = checked(other.folder, llama.checkpoint)
+    assert not report.passed
+    assert "the export gives logits of shape" in report.reasons[0]

@@ -16,6 +16,10 @@ from vocabsurgeon.onnx.trail import Call, Trail
 Array = np.ndarray[Any, Any]
 
 
+class OtherShape(Exception):
+    """The export gave an array of another shape than the model: what follows from it cannot be compared."""
+
+
 @dataclass
 class Pair:
     """The model, the export, and where their logits are compared."""
@@ -41,12 +45,16 @@ class Pair:
         self.trail = replace(self.trail, calls=())
 
     def encode(self, check: str, states: Tally, feed: Mapping[str, Array], attended: Array | None) -> None:
-        """Have both encoders read `feed`, and compare in `states` what they give where `attended`, None: everywhere."""
+        """Have both encoders read `feed`, and compare in `states` what they give where `attended`, None: everywhere.
+
+        Raises `OtherShape`, noted in `states`.
+        """
         model: Any = self.model
         export: Any = self.export
         self.restart()
         self.trail = Trail((), feed)
         expected, found = model.encode(feed), export.encode(feed)
+        _demand_shape(states, check, expected, found)
         where = np.ones(expected.shape[:2], bool) if attended is None else attended
         states.add(check, expected[where], found[where], trail=self.trail)
 
@@ -54,9 +62,10 @@ class Pair:
         """Run `ids [batch, sequence]` on both sides, compare the logits where `attended`, return the model's.
 
         `mask [batch, past + sequence]` covers what both caches hold. Positions count attended tokens, as generation
-        does.
+        does. Raises `OtherShape`, noted in the tally.
         """
         expected, found = self.call(call_of(ids, mask))
+        _demand_shape(self.tally, check, expected, found)
         self.width = int(expected.shape[-1])
         self.tally.add(check, expected[attended], found[attended], greedy=greedy, trail=self.trail)
         return expected
@@ -67,6 +76,12 @@ class Pair:
         expected, self.model_past = self.model.run(call.ids, call.mask, call.positions, self.model_past)
         found, self.export_past = self.export.run(call.ids, call.mask, call.positions, self.export_past)
         return expected, found
+
+
+def _demand_shape(tally: Tally, check: str, expected: Array, found: Array) -> None:
+    if found.shape != expected.shape:
+        tally.add_other_shape(check, expected.shape, found.shape)
+        raise OtherShape(check)
 
 
 def call_of(ids: Array, mask: Array) -> Call:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.bisect import Unfound
 from vocabsurgeon.onnx.crossed_sides import OnnxCrossSide, TorchCrossSide
 from vocabsurgeon.onnx.expected import export_element
 from vocabsurgeon.onnx.files import OnnxFile, read_onnx
 from vocabsurgeon.onnx.load import load_model
 from vocabsurgeon.onnx.locate import locate
-from vocabsurgeon.onnx.pair import Pair
+from vocabsurgeon.onnx.pair import OtherShape, Pair
 from vocabsurgeon.onnx.parity_crossed import compare_crossed
 from vocabsurgeon.onnx.parity_report import ParityReport
 from vocabsurgeon.onnx.parity_single import compare_single
@@ -95,7 +96,7 @@ def check_parity(
         crossed = OnnxCrossSide(files[ENCODER], files[DECODER])
         model = load_model(source, choose_task(source, AUTO), dtype) if model is None else model
         pair, states = Pair(TorchCrossSide(model, crossed.caches), crossed, Tally(), progress), Tally(choices=False)
-        skipped = compare_crossed(pair, states, model, source)
+        skipped = _until_shapes_differ(compare_crossed, pair, states, model, source)
         encoder = states.report(dtype, tolerance)
         report = pair.tally.report(dtype, tolerance, skipped, encoder)
         return _with_place(pair, report, states if not encoder.passed else pair.tally, inner)
@@ -104,14 +105,24 @@ def check_parity(
     model = load_model(source, task, dtype) if model is None else model
     torch_side = TorchSide(model, export.inputs, export.output, export.caches)
     pair = Pair(torch_side, export, Tally(choices=export.output == LOGITS), progress)
-    skipped = compare_single(pair, model, source, task)
+    skipped = _until_shapes_differ(compare_single, pair, model, source, task)
     return _with_place(pair, pair.tally.report(dtype, tolerance, skipped), pair.tally, inner)
+
+
+def _until_shapes_differ(compare: Callable[..., tuple[str, ...]], *given: Any) -> tuple[str, ...]:
+    """What `compare` could not check, where need be all that comes after an array of another shape."""
+    try:
+        return compare(*given)
+    except OtherShape as stopped:
+        return (f"all after {stopped}: there shapes differ",)
 
 
 def _with_place(pair: Pair, report: ParityReport, tally: Tally, tolerance: Tolerance) -> ParityReport:
     """A report that did not pass, with where the largest difference in `tally` starts."""
     if report.passed:
         return report
+    if tally.other_shape is not None:
+        return replace(report, first_difference=Unfound("there are no two numbers to compare"))
     pair.progress("look for the first difference", 0, 1)
     return replace(report, first_difference=locate(pair, tally.trail, report.tolerance, tolerance))
 

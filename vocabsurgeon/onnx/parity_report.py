@@ -34,6 +34,8 @@ class ParityReport:
     model_nans: int = 0
     export_nans: int = 0
     """Positions at which the model's or the export's logits hold a NaN."""
+    other_shape: str | None = None
+    """What the export gave in another shape than the model; numbers of it count as infinitely far."""
     skipped: tuple[str, ...] = ()
     """What could not be checked, and why."""
     encoder: ParityReport | None = None
@@ -52,6 +54,8 @@ class ParityReport:
         """Why it did not pass, one line each; empty where it did."""
         what = "states" if self.mean_kl is None else "logits"
         told = [] if self.encoder is None else [f"encoder: {reason}" for reason in self.encoder.reasons]
+        if self.other_shape is not None:
+            told.append(f"the export gives {what} {self.other_shape}")
         if self.model_nans:
             told.append(
                 f"the model's own {what} are not numbers at {self.model_nans} of {self.positions} positions: "

@@ -34,6 +34,8 @@ class Tally:
         """Positions with a NaN, of the model and of the export."""
         self._checks: dict[str, float] = {}
         """Check → the largest difference in it."""
+        self.other_shape: str | None = None
+        """What the export gave in another shape than the model, in words."""
 
     def add(self, check: str, model: Array, export: Array, *, greedy: bool = False, trail: Trail | None = None) -> None:
         """Compare whole rows of logits `[positions, rows]` float32 of the model and of the export. `greedy`: they
@@ -47,6 +49,12 @@ class Tally:
             if self._choices:
                 self._add_choices(a, b, greedy)
                 self._kl += float(_divergence(a.astype(np.float64), b.astype(np.float64)).sum())
+
+    def add_other_shape(self, check: str, model: tuple[int, ...], export: tuple[int, ...]) -> None:
+        """Note that the export gave an array of another shape than the model: no number of it can be compared."""
+        self._checks[check] = self._max_abs_diff = np.inf
+        self._worst, self.trail = check, None
+        self.other_shape = f"of shape {list(export)} where the model gives {list(model)} ({check})"
 
     def report(
         self, dtype: str, tolerance: Tolerance, skipped: tuple[str, ...] = (), encoder: ParityReport | None = None
@@ -69,6 +77,7 @@ class Tally:
             worst=self._worst,
             model_nans=self._nans[0],
             export_nans=self._nans[1],
+            other_shape=self.other_shape,
             skipped=skipped,
             encoder=encoder,
         )

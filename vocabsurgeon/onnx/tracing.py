@@ -14,6 +14,7 @@ from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.assumed_lengths import broken_assumption
 from vocabsurgeon.onnx.complex_numbers import spell_unsqueezes
 from vocabsurgeon.onnx.horizons import most_tokens, stated
+from vocabsurgeon.onnx.local_attention import local_attention
 from vocabsurgeon.onnx.parts import Part
 from vocabsurgeon.onnx.probe import first_line
 from vocabsurgeon.onnx.recurrences.scanned import scanned
@@ -69,6 +70,7 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
     with (
         _traceable(model),
         scanned(model),
+        local_attention(model),
         torch.no_grad(),
         mute(),
         apply_patches("onnx"),

@@ -8,9 +8,6 @@ import pytest
 from tests.onnx.sweep.page import PAGE, page
 from tests.onnx.sweep.run import Outcome, behind, outcomes, subjects
 
-LACKING = {"LEDForConditionalGeneration"}
-"""Its encoder cuts its padding off by a branch that a trace fixes; there the decoder alone is exported."""
-
 
 @pytest.mark.sweep
 def test_what_transformers_exporters_pass_passes_here() -> None:
@@ -19,7 +16,7 @@ def test_what_transformers_exporters_pass_passes_here() -> None:
         print("\t".join(vars(outcome).values()), flush=True)
         seen.append(outcome)
     PAGE.write_text(page(seen))
-    assert behind(seen) == sorted(LACKING)
+    assert behind(seen) == []
 
 
 def test_the_page_names_every_class_and_its_reasons() -> None:
@@ -27,7 +24,7 @@ def test_the_page_names_every_class_and_its_reasons() -> None:
     assert [pair for pair in subjects() if f"| {pair[0]} | {pair[1]} |" not in text] == []
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     lacking = [row[1] for row in rows if row[2].startswith("no (") and row[3][0:2] in ("pr", "de", "mo")]
-    assert lacking == sorted(LACKING)
+    assert lacking == []
 
 
 def test_a_page_tells_what_failed_and_why() -> None:
