@@ -126,7 +126,11 @@ main(prog_name="vocabsurgeon")
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
 def test_a_signal_during_the_write_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
     source, out = taken(tmp_path / "source"), tmp_path / "parent" / "out"
     before = contents(source, without=())

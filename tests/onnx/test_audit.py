@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from tests.models.tiny import build
 from tests.onnx.handmade import DATA, external, inline, save, save_external, table
@@ -103,6 +104,14 @@ def test_a_data_file_that_no_graph_names_is_orphaned(tmp_path: Path, name: str) 
     (tmp_path / "vocab.txt").write_text("no tensor")
     document = audit(tmp_path).to_dict()
     assert (document["bytes"]["orphaned"], document["orphaned_files"]) == (500, [name])
+
+
+def test_places_that_overlap_are_no_more_than_the_file_holds(tmp_path: Path) -> None:
+    numbers = table(16, 16)
+    (tmp_path / DATA).write_bytes(numbers.tobytes())
+    tensors = [external(name, TensorProto.FLOAT, (12, 16), offset, 768) for name, offset in (("a", 0), ("b", 256))]
+    counts = audit(save(tmp_path / "m.onnx", tensors)).to_dict()["bytes"]
+    assert (counts["stored"], counts["unique"], counts["ratio"]) == (1024, 1024, 1.0)
 
 
 def test_a_checkpoint_is_audited_too(tmp_path: Path) -> None:

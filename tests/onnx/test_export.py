@@ -13,6 +13,7 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.cli.runner import vocabsurgeon
 from tests.models.tiny import TINY, build
 from tests.onnx.conftest import Exported
 from vocabsurgeon.errors import OnnxError, OutputError, UsageError, VocabsurgeonError
@@ -239,6 +240,29 @@ def test_requests_that_cannot_be_met_are_one_line(
         export(exported("llama").checkpoint, tmp_path / "o", options)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("positions", [8, 16, 40])
+def test_a_model_of_few_positions_is_compared_within_them(tmp_path: Path, positions: int) -> None:
+    report = export(build("gpt2", tmp_path / "c", n_positions=positions), tmp_path / "o")
+    assert report.passed, report.notes
+    assert "greedy decoding" in report.parity.checks
+
+
+def test_an_export_that_is_too_large_says_so(tmp_path: Path) -> None:
+    report = export(build("llama", tmp_path / "c"), tmp_path / "o", ExportOptions(max_ratio=0.5))
+    assert not report.passed and report.parity.passed
+    assert "stored 1.0000 × what is needed, 0.5 is allowed" in report.notes
+
+
+def test_a_dry_run_checks_and_leaves_nothing(tmp_path: Path) -> None:
+    source = build("llama", tmp_path / "parent" / "c")
+    ran = vocabsurgeon("export", source, tmp_path / "parent" / "o", "--dry-run", "--json")
+    assert ran.code == 0
+    document = ran.document
+    assert (document["dry_run"], document["out"], document["passed"]) == (True, None, True)
+    assert document["parity"]["passed"]
+    assert [path.name for path in source.parent.iterdir()] == ["c"]
 
 
 def test_an_out_that_exists_needs_overwrite(exported: Get, tmp_path: Path) -> None:

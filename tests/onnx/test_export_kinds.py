@@ -187,6 +187,14 @@ def test_a_class_whose_cached_steps_are_another_function_is_exported_without_a_c
     assert audit(tmp_path / "o", tmp_path / "c").passed
 
 
+def test_parameters_that_a_class_keeps_in_float32_are_expected_in_float32(tmp_path: Path) -> None:
+    report = export(save("t5", tmp_path / "c"), tmp_path / "o", ExportOptions(dtype="float16"))
+    assert report.passed, report.notes
+    assert report.audit.bytes.ratio is not None and report.audit.bytes.ratio > 1.01
+    assert report.widened == report.audit.bytes.stored - report.computed - (report.audit.bytes.expected or 0)
+    assert any("keeps in float32" in note for note in report.notes)
+
+
 def test_a_task_that_the_class_does_not_do_is_one_line(tmp_path: Path) -> None:
     folder = save("bert", tmp_path / "c")
     with pytest.raises(OnnxError) as caught:

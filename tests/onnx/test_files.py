@@ -47,6 +47,18 @@ def test_inline_tensors_are_read_as_onnx_reads_them(tmp_path: Path, array: np.nd
     assert content(found) == array.tobytes() == numpy_helper.to_array(tensor).tobytes()
 
 
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [(TensorProto.INT4, 4), (TensorProto.UINT4, 4), (TensorProto.BFLOAT16, 16), (TensorProto.FLOAT8E4M3FN, 8)],
+)
+def test_numbers_of_few_bits_that_are_coded_one_by_one_are_packed(tmp_path: Path, kind: int, bits: int) -> None:
+    tensor = helper.make_tensor("w", kind, [5, 3], [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7])
+    assert not tensor.raw_data
+    (found,) = read_onnx(save(tmp_path / "m.onnx", [tensor])).tensors
+    assert found.nbytes == -(-15 * bits // 8)
+    assert content(found) == numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
+
+
 def test_external_tensors_are_found_at_their_offset(tmp_path: Path) -> None:
     arrays = {"a": table(), "b": table(seed=1)}
     file = read_onnx(save_external(tmp_path, arrays))

@@ -8,10 +8,12 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tests.cli.runner import vocabsurgeon
 from tests.onnx.broken import copied, overwrite
 from tests.onnx.conftest import Exported
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.onnx.audit import audit
+from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.audit import AuditOptions, audit
 from vocabsurgeon.onnx.files import read_onnx
 from vocabsurgeon.onnx.parity import check_parity, why_not
 from vocabsurgeon.onnx.parity_report import ParityReport
@@ -65,3 +67,36 @@ def test_what_cannot_be_compared_is_told(tmp_path: Path) -> None:
     file = read_onnx(tmp_path / "m.onnx")
     assert why_not((file,)) == "the graph takes pixels, which is not known"
     assert why_not((file, file)) == "there are 2 graphs; one is compared, or encoder_model.onnx with decoder_model.onnx"
+
+
+@pytest.mark.parametrize(
+    ("made", "other"),
+    [
+        ("llama", "bert"),
+        ("llama", "t5"),
+        ("bert", "llama"),
+        ("bert body", "llama"),
+        ("t5", "llama"),
+        ("t5", "bert body"),
+        ("t5", "bart"),
+        ("whisper", "bart"),
+    ],
+)
+def test_a_checkpoint_of_another_kind_fails_or_is_one_line(made: str, other: str, exported: Get, kinds: Get) -> None:
+    ours, theirs = (exported(name) if name == "llama" else kinds(name) for name in (made, other))
+    try:
+        report = audit(ours.folder, theirs.checkpoint, AuditOptions(max_ratio=9))
+    except OnnxError as refused:
+        assert "\n" not in str(refused)
+    else:
+        assert not report.passed
+        assert report.parity is not None and report.notes[0] == report.parity.reasons[0]
+
+
+def test_an_audit_prints_why_parity_failed(exported: Get, tmp_path: Path) -> None:
+    case = exported("llama")
+    folder = copied(case.folder, tmp_path)
+    overwrite(folder, "model.layers.1.mlp.down_proj.weight", 3)
+    ran = vocabsurgeon("audit", folder, "--checkpoint", case.checkpoint)
+    assert ran.code == 1
+    assert "logits differ by" in ran.stdout and "it starts at layer 1" in ran.stdout

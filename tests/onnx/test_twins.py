@@ -246,3 +246,14 @@ def test_contradicting_sizes_are_no_twins_and_no_bug(tmp_path: Path, damage: str
         by_name[name].CopyFrom(inline(name, np.zeros(3 if damage == "zeros" else 4096, np.uint8)))
     write(made, tmp_path / "small.onnx")
     assert found(tmp_path) == []
+
+
+def test_steps_that_are_wider_than_every_number_tell_nothing(tmp_path: Path) -> None:
+    held = {"full": random(), "q": np.zeros(BIG, np.int8), "scale": np.array(10, np.float32)}
+    nodes = [
+        helper.make_node("Identity", ["full"], ["x"]),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["y"]),
+    ]
+    given = [value(name, TensorProto.FLOAT, None) for name in "xy"]
+    made = model(nodes, [inline(name, array) for name, array in held.items()], [], given)
+    assert found(write(made, tmp_path / "m.onnx")) == []

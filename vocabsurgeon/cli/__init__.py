@@ -21,11 +21,12 @@ COMMANDS = ("inspect", "extend", "tie", "untie", "verify", "check", "export", "a
 """Each is a module of this package with a click command of the same name, imported when it is asked for."""
 
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
+_ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 _REPORT = "this is a bug of vocabsurgeon: please report it with the command and the output of -v"
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that a staged folder is rolled back on the way out."""
+    """SIGTERM or SIGHUP, as an exception, so that a staged folder is rolled back on the way out."""
 
 
 class Boundary(click.Group):
@@ -46,7 +47,8 @@ class Boundary(click.Group):
         """Run and exit: 0 done, 1 the answer is no, 2 bad usage or input, 70 our bug, 130 or 143 stopped."""
         extra["standalone_mode"] = False
         arguments = list(sys.argv[1:] if args is None else args)
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in _ENDING:
+            signal.signal(number, _terminate)
         _escape_what_cannot_be_printed()
         try:
             code = super().main(arguments, *rest, **extra)

@@ -38,6 +38,7 @@ from vocabsurgeon.onnx.tasks import TASKS
 )
 @max_ratio_option
 @click.option("--trust-remote-code", is_flag=True, help="Allow code that the checkpoint brings to run.")
+@click.option("--dry-run", is_flag=True, help="Export and check in a temporary folder beside OUT; leave nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @common
 def command(checkpoint: str, out: str, output: Output, no_cache: bool, **options: Any) -> None:

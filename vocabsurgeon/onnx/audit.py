@@ -62,6 +62,20 @@ class AuditReport:
         """Small enough, and parity holds where it was checked."""
         return self.small_enough and (self.parity is None or self.parity.passed)
 
+    @property
+    def notes(self) -> list[str]:
+        """Why it did not pass, where a difference of the logits starts, and what parity could not check."""
+        return [*self.too_large, *([] if self.parity is None else [*self.parity.reasons, *self.parity.skipped])]
+
+    @property
+    def too_large(self) -> list[str]:
+        """That the files hold more than the ratio allows, where they do."""
+        return (
+            []
+            if self.small_enough
+            else [f"stored {self.bytes.ratio:.4f} × what is needed, {self.max_ratio} is allowed"]
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON."""
         return {
@@ -77,6 +91,7 @@ class AuditReport:
             "parity_not_checked": self.unchecked,
             "max_ratio": self.max_ratio,
             "passed": self.passed,
+            "notes": self.notes,
             "summary": summary(self.bytes, self.duplicates, self.max_ratio),
         }
 
@@ -89,9 +104,9 @@ def audit(
 ) -> AuditReport:
     """Count the bytes at `path`: an ONNX file, a folder of several, or a checkpoint folder.
 
-    With `checkpoint`, the bytes that its parameters need are the measure, and the outputs of a single decoder graph are
-    compared with it. Memory does not grow with the files. Raises `OnnxError`, `CheckpointError` or `UsageError` where
-    there is nothing at `path` that can be read.
+    With `checkpoint`, the bytes that its parameters need are the measure, and the outputs of a single graph, or of an
+    encoder's and a decoder's, are compared with it. Memory does not grow with the files. Raises `OnnxError`,
+    `CheckpointError` or `UsageError` where there is nothing at `path` that can be read.
     """
     source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     stored = open_stored(Path(path))
@@ -112,7 +127,7 @@ def count(stored: Stored, checkpoint: Checkpoint | None, max_ratio: float, progr
     duplicates = tuple(find_duplicates(stored.tensors, progress))
     orphaned = orphaned_bytes(stored.tensors, stored.data)
     referenced = referenced_bytes(stored.tensors)
-    unique = unique_bytes(stored.tensors, duplicates)
+    unique = min(referenced, unique_bytes(stored.tensors, duplicates))  # places that overlap are several
     expected = None if checkpoint is None else expected_bytes(checkpoint, export_element(stored.tensors))
     counts = ByteCounts(referenced + orphaned, referenced, unique, expected, orphaned, stored.graph_bytes)
     twins = find_twins(stored.graphs, stored.tensors, duplicates, progress)

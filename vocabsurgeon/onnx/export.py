@@ -56,7 +56,8 @@ class ExportOptions:
     """`dtype`: auto, float32, float16 or bfloat16. `task`: auto or one of `tasks.TASKS`. `cache`: with past
     keys and values where the model keeps some.
     `opset`: None is torch's default. `atol`, `rtol`: tolerance of the logits, None is the dtype's. `max_ratio`: most
-    bytes that may be stored for one that is needed. `trust_remote_code`: let the checkpoint's own code run.
+    bytes that may be stored for one that is needed. `dry_run`: export and check, and leave nothing.
+    `trust_remote_code`: let the checkpoint's own code run.
     """
 
     dtype: str = "auto"
@@ -66,6 +67,7 @@ class ExportOptions:
     atol: float | None = None
     rtol: float | None = None
     max_ratio: float = MAX_RATIO
+    dry_run: bool = False
     overwrite: bool = False
     trust_remote_code: bool = False
 
@@ -85,16 +87,18 @@ def export(
     """
     source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     _check_opset(options.opset)
-    with StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged:
-        task = choose_task(source, options.task)
-        dtype = choose_dtype(source, options.dtype)
+    place = StagedDirectory(out, overwrite=options.overwrite, source=source.root)
+    task = choose_task(source, options.task)
+    dtype = choose_dtype(source, options.dtype)
+    _import_torch()
+    with place as staged:
         progress("load", 0, 1)
         model = load_model(source, task, dtype.exported, options.trust_remote_code)
         attempt = _Attempt(staged, source, task, dtype, options, progress)
         report = attempt(model, options.cache)
         if not report.parity.passed and report.exported.caches:
             report = _without_cache(report, attempt(model, cache=False))
-        return _finish(report, staged)
+        return _finish(replace(report, dry_run=options.dry_run), staged)
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,18 @@ class _Attempt:
         write_presets(folder, presets_for(stored.graphs))
         counted = count(stored, self.source, options.max_ratio, progress)
         files = [folder / part.file for part in exported.parts]
-        parity = check_parity(files, self.source, options.atol, options.rtol, progress, model=model)
+        parity = check_parity(files, self.source, options.atol, options.rtol, progress, model=model, task=self.task)
         return ExportReport(
-            self.staged.out, self.source, self.task, self.dtype, opset, exported, computed, counted, parity
+            self.staged.out,
+            self.source,
+            self.task,
+            self.dtype,
+            opset,
+            exported,
+            computed,
+            _widened(model),
+            counted,
+            parity,
         )
 
 
@@ -135,11 +148,11 @@ def _without_cache(cached: ExportReport, bare: ExportReport) -> ExportReport:
 
 
 def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:
-    """Commit a report that passed; one that did not keeps its evidence and loses its OUT."""
+    """Commit a report that passed; one that did not, and a rehearsal, keeps its evidence and loses its OUT."""
     from vocabsurgeon.checkpoint.fingerprint import fingerprint
     from vocabsurgeon.checkpoint.record import write_record
 
-    if not report.passed:
+    if not report.passed or report.dry_run:
         return replace(report, out=None)
     write_record(staged.path, report.to_dict(), fingerprint(report.source))
     staged.commit()
@@ -184,6 +197,20 @@ def _write(
     computed = computed_bytes(graphs.values(), frozenset(model.state_dict()))
     write_models(graphs, folder, progress)
     return int(next(iter(graphs.values())).opset_imports[""]), computed
+
+
+def _widened(model: PreTrainedModel) -> int:
+    """Bytes that parameters take beyond the model's own dtype: some classes keep a few in float32."""
+    width = model.dtype.itemsize
+    parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
+    return sum(parameter.numel() * max(0, parameter.dtype.itemsize - width) for parameter in parameters)
+
+
+def _import_torch() -> None:
+    """Before anything is staged: a signal that comes while its libraries load may end the process on the spot."""
+    import torch
+
+    assert torch
 
 
 def _check_opset(opset: int | None) -> None:

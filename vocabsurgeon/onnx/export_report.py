@@ -28,8 +28,11 @@ class ExportReport:
     exported: Parts
     computed: int
     """Bytes that no checkpoint holds and the graphs need: tables that the model computes when it is made."""
+    widened: int
+    """Bytes of parameters that the model's class keeps in a wider type than was asked for, beyond that type's."""
     audit: AuditReport
     parity: ParityReport
+    dry_run: bool = False
 
     @property
     def passed(self) -> bool:
@@ -38,11 +41,13 @@ class ExportReport:
 
     @property
     def small_enough(self) -> bool:
-        """Whether the files hold no more than the ratio allows. Computed tables may come on top; copies may not."""
+        """Whether the files hold no more than the ratio allows. Computed tables and wide parameters may come on top;
+        copies may not."""
         counted, most = self.audit.bytes, self.audit.max_ratio
         if self.audit.small_enough or not counted.expected:
             return self.audit.small_enough
-        return counted.stored - self.computed <= most * counted.expected and counted.stored <= most * counted.unique
+        allowed = most * counted.expected + self.computed + self.widened
+        return counted.stored <= allowed and counted.stored <= most * counted.unique
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -65,7 +70,10 @@ class ExportReport:
         told = [f"exported in {self.dtype.exported}: {self.dtype.reason}", *self.exported.notes]
         if self.computed:
             told.append(f"{self.computed:,} bytes are tables that the model computes and no checkpoint holds")
+        if self.widened:
+            told.append(f"{self.widened:,} bytes more for parameters that the model's class keeps in float32")
         told += [f"{name} is accepted and ignored: the model does not read it" for name in self.inputs_ignored]
+        told += [] if self.small_enough else self.audit.too_large
         return [*told, *self.parity.reasons, *self.parity.skipped]
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,6 +83,7 @@ class ExportReport:
             **self.audit.to_dict(),
             "schema": SCHEMA,
             "out": None if self.out is None else str(self.out),
+            "dry_run": self.dry_run,
             "model_type": config.model_type,
             "architecture": config.architecture,
             "task": self.task.name,
@@ -82,6 +91,7 @@ class ExportReport:
             "dtype": self.dtype.to_dict(),
             "opset": self.opset,
             "computed_bytes": self.computed,
+            "widened_bytes": self.widened,
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "graphs": [

@@ -131,7 +131,8 @@ def _decode(path: Path, entry: TensorEntry, where: str) -> bytes:
         file.seek(start)
         coded = file.read(end - start)
     try:
-        return bytes(onnx.numpy_helper.to_array(onnx.TensorProto.FromString(coded)).tobytes())
+        numbers = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(coded))
+        return bytes(onnx.numpy_helper.from_array(numbers).raw_data)  # two to a byte where they have four bits
     except Exception as error:  # protobuf's and onnx's own, which share no base
         raise OnnxError(f"cannot be decoded: {error}", where=where) from error
 

@@ -66,7 +66,7 @@ def _require_complete(source: Checkpoint, info: dict[str, Any], task: Task) -> N
         raise OnnxError(
             f"{missing[0]}{more} is in no file: it would be random",
             where=source.root,
-            hint="`vocabsurgeon inspect` tells the tie state; `tie` or `untie` repairs a missing head",
+            hint="fetch the checkpoint again; where it is the LM head, see `inspect`: `tie` or `untie` repairs that",
         )
     if info.get("mismatched_keys"):
         raise OnnxError(f"{next(iter(info['mismatched_keys']))} does not fit the config", where=source.root)

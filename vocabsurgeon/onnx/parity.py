@@ -40,7 +40,7 @@ from vocabsurgeon.onnx.signature import (
     TYPES as SEGMENTS,
 )
 from vocabsurgeon.onnx.tally import Tally
-from vocabsurgeon.onnx.tasks import AUTO, FEATURES, Task, choose_task
+from vocabsurgeon.onnx.tasks import AUTO, CROSSED, FEATURES, TEXT_GENERATION, Task, choose_task
 from vocabsurgeon.onnx.tolerances import Tolerance, tolerance_for
 
 if TYPE_CHECKING:
@@ -78,15 +78,17 @@ def check_parity(
     progress: Progress = silent,
     *,
     model: PreTrainedModel | None = None,
+    task: Task | None = None,
 ) -> ParityReport:
     """Compare what `graphs` (one, or an encoder's and a decoder's) and the model give, on prompts of many scripts:
     whole, padded on either side, one token, and greedy decoding where they decode.
 
-    `model` is the checkpoint in the graph's dtype where it is loaded already. Padded positions are left out: what a
-    softmax over nothing gives differs by runtime. Greedy decoding takes the model's choice at each step on both sides,
-    so every step counts. A context longer than a sliding window, or than the original context of a stretched one, is
-    added where the model has it. A failure is taken apart by layers. Memory grows with the longest prompt, not with
-    their number. Raises `OnnxError` where either side cannot be loaded.
+    `model` is the checkpoint in the graph's dtype where it is loaded already, `task` what it was exported for. Padded
+    positions are left out: what a softmax over nothing gives differs by runtime. Greedy decoding takes the model's
+    choice at each step on both sides, so every step counts. A context longer than a sliding window, or than the
+    original context of a stretched one, is added where the model has it. A failure is taken apart by layers. Memory
+    grows with the longest prompt, not with their number. Raises `OnnxError` where either side cannot be loaded, or
+    does not run on what the other takes.
     """
     files = {path.name: path for path in ([graphs] if isinstance(graphs, Path) else graphs)}
     dtype = _dtype_of(list(files.values()))
@@ -94,14 +96,14 @@ def check_parity(
     inner = tolerance_for(dtype, rtol=rtol)
     if len(files) > 1:
         crossed = OnnxCrossSide(files[ENCODER], files[DECODER])
-        model = load_model(source, choose_task(source, AUTO), dtype) if model is None else model
+        model = load_model(source, _crossed_task_of(source), dtype) if model is None else model
         pair, states = Pair(TorchCrossSide(model, crossed.caches), crossed, Tally(), progress), Tally(choices=False)
         skipped = _until_shapes_differ(compare_crossed, pair, states, model, source)
         encoder = states.report(dtype, tolerance)
         report = pair.tally.report(dtype, tolerance, skipped, encoder)
         return _with_place(pair, report, states if not encoder.passed else pair.tally, inner)
     export = OnnxSide(next(iter(files.values())))
-    task = _task_of(source, export)
+    task = _task_of(source, export) if task is None else task
     model = load_model(source, task, dtype) if model is None else model
     torch_side = TorchSide(model, export.inputs, export.output, export.caches)
     pair = Pair(torch_side, export, Tally(choices=export.output == LOGITS), progress)
@@ -128,10 +130,20 @@ def _with_place(pair: Pair, report: ParityReport, tally: Tally, tolerance: Toler
 
 
 def _task_of(source: Checkpoint, export: OnnxSide) -> Task:
-    """What the graph does: its output tells states from logits, the checkpoint's class the rest."""
+    """What the graph does: its output tells states from logits, the checkpoint's class the rest; of an
+    encoder–decoder, one graph with logits is the decoder alone."""
     task = FEATURES if export.output == HIDDEN else choose_task(source, AUTO)
     if task.output != export.output:
         raise OnnxError(f"the graph gives {export.output}, the checkpoint's class does not", where=source.root)
+    return TEXT_GENERATION if task in CROSSED else task
+
+
+def _crossed_task_of(source: Checkpoint) -> Task:
+    """What an encoder's and a decoder's graph do together."""
+    task = choose_task(source, AUTO)
+    if task not in CROSSED:
+        kind = source.config.architecture or source.config.model_type
+        raise OnnxError(f"{kind} is no encoder–decoder, the graphs are one", where=source.root)
     return task
 
 

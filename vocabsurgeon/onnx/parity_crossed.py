@@ -14,7 +14,7 @@ from vocabsurgeon.onnx.horizons import BEYOND, horizons, most_tokens
 from vocabsurgeon.onnx.model_calls import vocabulary_rows
 from vocabsurgeon.onnx.pair import Pair
 from vocabsurgeon.onnx.prompts import LONGEST, new_ids, prompts
-from vocabsurgeon.onnx.scenarios import BATCH, CHUNK, STEPS, compare_greedy, padded
+from vocabsurgeon.onnx.scenarios import BATCH, CHUNK, compare_greedy, padded, steps_within
 from vocabsurgeon.onnx.seq2seq_parts import sound_shape
 from vocabsurgeon.onnx.signature import FEATURES, IDS, MASK
 from vocabsurgeon.onnx.tally import Tally
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _TARGET = 12
 """Tokens that are decoded in one call."""
+_LEAST = 2 * CHUNK
+"""Tokens that every model is taken to hold."""
 
 
 def compare_crossed(pair: Pair, states: Tally, model: PreTrainedModel, source: Checkpoint) -> tuple[str, ...]:
@@ -33,9 +35,9 @@ def compare_crossed(pair: Pair, states: Tally, model: PreTrainedModel, source: C
     Texts are encoded one by one and in batches padded on either side; targets of the highest ids, of the tokenizer's
     added tokens and of random ids are decoded in one call, in chunks, and greedily.
     """
-    rows, start = _rows(model), _start(model)
+    rows, start, limit = _rows(model), _start(model), most_tokens(model, _LEAST)
     new = new_ids(source, rows)
-    targets = _targets(list(new.values()), rows, start)
+    targets = _targets(list(new.values()), rows, start, min(_TARGET, limit))
     if model.main_input_name == FEATURES:
         sounds = np.random.default_rng(3).standard_normal((BATCH, *(sound_shape(model) or ()))).astype(np.float32)
         _encode(pair, states, "sounds", {FEATURES: sounds})
@@ -43,9 +45,8 @@ def compare_crossed(pair: Pair, states: Tally, model: PreTrainedModel, source: C
     else:
         _compare_texts(pair, states, _sources(model, source), targets)
     pair.restart()
-    compare_greedy(pair, [[start]] * BATCH)
+    compare_greedy(pair, [[start]] * BATCH, steps_within(limit))
     lengths = horizons(model.config.get_text_config(decoder=True))
-    limit = most_tokens(model, STEPS + 2)
     return compare_beyond(pair, model, lengths, list(new.values())[-1], rows, limit, padding=None, batches=(BATCH,))
 
 
@@ -83,7 +84,7 @@ def _decode(pair: Pair, check: str, targets: Array) -> None:
 
 def _sources(model: PreTrainedModel, source: Checkpoint) -> list[Sequence[int]]:
     """Texts to encode, the last of them longer than a window of the encoder's attention where it has one."""
-    rows, limit = vocabulary_rows(model), most_tokens(model, STEPS + 2)
+    rows, limit = vocabulary_rows(model), most_tokens(model, _LEAST)
     chosen: list[Sequence[int]] = list(prompts(source, rows, min(LONGEST, limit - 2)).values())
     window = horizons(model.config.get_text_config(encoder=True)).get("window", limit)
     if window + BEYOND <= limit:
@@ -97,11 +98,11 @@ def _rows(model: PreTrainedModel) -> int:
     return int(whole.get_output_embeddings().weight.shape[0])
 
 
-def _targets(new: Sequence[Sequence[int]], rows: int, start: int) -> Array:
+def _targets(new: Sequence[Sequence[int]], rows: int, start: int, length: int) -> Array:
     """Ids to decode `[batch, length]`: the start token, then new ids in the first rows, random ones in the last."""
-    ids = np.random.default_rng(2).integers(0, rows, (BATCH, _TARGET))
+    ids = np.random.default_rng(2).integers(0, rows, (BATCH, length))
     for row, found in enumerate(new[: BATCH - 1]):
-        ids[row] = np.resize(found, _TARGET)
+        ids[row] = np.resize(found, length)
     ids[:, 0] = start
     return ids
 

@@ -45,15 +45,20 @@ def compare_padded(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
         _continue(pair, f"{check}, continued", prompts, mask)
 
 
-def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]]) -> None:
-    """`STEPS` greedy steps for the prompts as a left-padded batch: through the cache, or each over the whole text."""
+def steps_within(limit: int) -> int:
+    """Greedy steps for a model that takes `limit` tokens: `STEPS`, or half of what a very short one takes."""
+    return min(STEPS, max(CHUNK, limit // 2))
+
+
+def compare_greedy(pair: Pair, prompts: Sequence[Sequence[int]], steps: int = STEPS) -> None:
+    """Greedy steps for the prompts as a left-padded batch: through the cache, or each over the whole text."""
     ids, mask = padded(prompts, left=True)
     last = np.zeros_like(mask, dtype=bool)
     last[:, -1] = True
     pair.restart()
     logits = pair.step("greedy decoding", ids, mask, last, greedy=True)
-    for done in range(STEPS - 1):
-        pair.progress("compare greedy steps", done, STEPS)
+    for done in range(steps - 1):
+        pair.progress("compare greedy steps", done, steps)
         chosen = logits[:, -1].argmax(axis=-1)[:, None]
         mask = np.concatenate([mask, np.ones_like(chosen)], axis=1)
         if pair.caches:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vocabsurgeon.checkpoint.quiet import quiet
+from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.hidden_states import States, states_of
 from vocabsurgeon.onnx.inner_values import InnerValues
 from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, cache_pairs, uses_cache
+from vocabsurgeon.onnx.probe import first_line
 from vocabsurgeon.onnx.session import Session
 from vocabsurgeon.onnx.signature import HIDDEN, IDS, LOGITS, MASK, POSITIONS, TYPES
 from vocabsurgeon.onnx.trail import Call
@@ -101,11 +103,15 @@ def segments(ids: Array) -> Array:
 
 
 def answer_of(module: torch.nn.Module, **given: Any) -> Any:
-    """What `module` gives, without gradients and without a word."""
+    """What `module` gives, without gradients and without a word. Raises `OnnxError` where it does not take `given`."""
     import torch
 
-    with torch.no_grad(), quiet():
-        return module(**given)
+    try:
+        with torch.no_grad(), quiet():
+            return module(**given)
+    except Exception as error:  # a model class raises what it likes
+        kind = type(module).__name__
+        raise OnnxError(f"{kind} does not run on what the graph is given: {first_line(error)}") from error
 
 
 def tensors_of(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:

@@ -54,6 +54,7 @@ _CHUNKS = (
 """Config values in tokens: a model that works by chunks is traced on more than one, or their number would be fixed."""
 _ASSUMED = "holds for the traced lengths alone"
 _FIXED = ("conflicts between user-specified ranges", "Constraints violated", _ASSUMED)
+_BRANCHES = "data-dependent expression"
 _INTEGERS = (IDS, MASK, POSITIONS, TYPES, STATES_MASK)
 
 
@@ -116,6 +117,8 @@ def _reason(error: BaseException) -> str:
     """Why in one line: torch tells at length that it would have to fix a dimension."""
     if any(mark in str(error) for mark in _FIXED):
         return "its forward pass fixes the batch or the length it is traced with (a loop over tokens, say)"
+    if _BRANCHES in str(error):
+        return "its forward pass branches on the values of its inputs (dynamic rotary embeddings, say)"
     return first_line(error)
 
 

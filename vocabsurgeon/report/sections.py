@@ -240,6 +240,8 @@ def exported(document: Document, verbose: bool) -> Parts:
     """Whether the export was kept, where."""
     if document.get("out"):
         yield line(("bold green", "written: "), ("", document["out"]))
+    elif document["passed"]:
+        yield line(("bold", "not written: "), ("", "a dry run, which passed"))
     else:
         yield line(("bold red", "not written: "), ("", "the export did not pass, see below"))
 
@@ -262,7 +264,8 @@ def parity(document: Document, verbose: bool) -> Parts:
     """Logits of the export against the model's."""
     facts = document.get("parity")
     if facts is None:
-        yield line(("bold", "parity      "), ("yellow", "not checked"))
+        reason = document.get("parity_not_checked")
+        yield line(("bold", "parity      "), ("yellow", "not checked"), ("", f": {reason}" if reason else ""))
         return
     word = {True: "passed", False: "FAILED", None: "not checked"}[facts["passed"]]
     numbers = ", ".join(

@@ -54,5 +54,5 @@ def contents_of(tensors: Sequence[StoredTensor], duplicates: Sequence[Duplicate]
     for duplicate in duplicates:
         if duplicate.relation == "transposed" and all(len(tensor.shape) == 2 for tensor in duplicate.tensors):
             kept = max(duplicate.tensors, key=needed)
-            upright.update({tensor.place: kept for tensor in duplicate.tensors if tensor.shape != kept.shape})
+            upright.update({tensor.place: kept for tensor in duplicate.tensors if tensor is not kept})
     return Contents(same, upright)

@@ -70,20 +70,21 @@ def dedupe(
         Path(path), None, options.target, options.dry_run, False, before.files, before.bytes, before.bytes, ()
     )
     rewritten = _rewrite(source, worth, options.target)
-    if not worth and not before.bytes.orphaned and not rewritten.merger.unfolded:
-        return _copy(report, source, out, options)
+    merged = [Merged(entry, forms) for entry in worth if (forms := _forms(entry, rewritten.merger))]
+    if not merged and not before.bytes.orphaned and not rewritten.merger.unfolded:
+        return _copy(replace(report, kept=tuple(worth)), source, out, options)
     planned = replace(
         report,
         changed=True,
         after=_foreseen(before.bytes, rewritten),
-        merged=tuple(Merged(entry, _forms(entry, rewritten.merger)) for entry in worth),
+        merged=tuple(merged),
         unfolded=tuple((name, tuple(dict.fromkeys(forms))) for name, forms in rewritten.merger.unfolded.items()),
         files_omitted=tuple((name, STRAY) for name in source.omitted),
     )
     if options.dry_run:
         return planned
     done = _stage(planned, source, rewritten, out, options, progress)
-    if done.passed or worth or before.bytes.orphaned:
+    if done.passed or merged or before.bytes.orphaned:
         return done
     told = done.parity.reasons[0] if done.parity else str(done.unchecked).split(";")[0]
     return _copy(report, source, out, options, f"left as it was, as a form with one table in memory failed: {told}")
@@ -113,9 +114,11 @@ def _rewrite(source: ExportFolder, duplicates: Sequence[Duplicate], target: str)
 
 
 def _forms(duplicate: Duplicate, merger: Merger) -> tuple[str, ...]:
-    """How the graphs use what is left: the forms noted for these tensors; none where two graphs share bytes alone."""
+    """How the graphs use what is left: the forms noted for these tensors, or the bytes that equal ones share; none
+    where a transposed copy stays as it is."""
     noted = [form for tensor in duplicate.tensors for form in merger.forms.get(tensor.place, ())]
-    return tuple(dict.fromkeys(noted)) or ("one place in the data file",)
+    shared = ("one place in the data file",) if duplicate.relation == "equal" else ()
+    return tuple(dict.fromkeys(noted)) or shared
 
 
 def _foreseen(before: ByteCounts, rewritten: Rewritten) -> ByteCounts:

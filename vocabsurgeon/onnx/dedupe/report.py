@@ -65,7 +65,8 @@ class DedupeReport:
     def summary(self) -> str:
         """The one line that needs no knowledge of tensors."""
         if not self.changed:
-            return f"{size(self.before.stored)}: nothing is stored twice, nothing to do"
+            why = "what is stored twice cannot be merged" if self.kept else "nothing is stored twice, nothing to do"
+            return f"{size(self.before.stored)}: {why}"
         saved = self.before.stored - self.after.stored
         if self.unfolded and not saved:
             return f"{size(self.before.stored)}: nothing is stored twice; a session can hold the token table once too"
