@@ -13,6 +13,7 @@ from vocabsurgeon.checkpoint.quiet import mute, quiet
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.assumed_lengths import broken_assumption
 from vocabsurgeon.onnx.complex_numbers import spell_unsqueezes
+from vocabsurgeon.onnx.dynamic_rotary import dynamic_rotary
 from vocabsurgeon.onnx.horizons import most_tokens, stated
 from vocabsurgeon.onnx.local_attention import local_attention
 from vocabsurgeon.onnx.parts import Part
@@ -72,6 +73,7 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
         _traceable(model),
         scanned(model),
         local_attention(model),
+        dynamic_rotary(model),
         torch.no_grad(),
         mute(),
         apply_patches("onnx"),
@@ -118,7 +120,7 @@ def _reason(error: BaseException) -> str:
     if any(mark in str(error) for mark in _FIXED):
         return "its forward pass fixes the batch or the length it is traced with (a loop over tokens, say)"
     if _BRANCHES in str(error):
-        return "its forward pass branches on the values of its inputs (dynamic rotary embeddings, say)"
+        return "its forward pass branches on the values of its inputs (routing to experts, say)"
     return first_line(error)
 
 
