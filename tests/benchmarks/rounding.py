@@ -11,8 +11,8 @@ import numpy as np
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.export import ExportOptions, export
 from vocabsurgeon.onnx.load import load_model
+from vocabsurgeon.onnx.parity.sides import OnnxSide, Side, TorchSide
 from vocabsurgeon.onnx.runtime_types import runs
-from vocabsurgeon.onnx.sides import OnnxSide, Side, TorchSide
 from vocabsurgeon.onnx.tasks import TEXT_GENERATION
 
 Array = np.ndarray[Any, Any]

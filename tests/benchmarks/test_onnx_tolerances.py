@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.measure import table
 from tests.benchmarks.rounding import Rounding, measure
 from tests.models.tiny import build
-from vocabsurgeon.onnx.tolerances import ROUNDING
+from vocabsurgeon.onnx.parity.tolerances import ROUNDING
 
 FAMILIES = ("llama", "mistral", "qwen3", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "opt", "phi3", "bloom", "falcon")
 DEEP = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 16, "num_attention_heads": 4}

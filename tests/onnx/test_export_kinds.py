@@ -18,7 +18,7 @@ from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.audit import audit
 from vocabsurgeon.onnx.export import ExportOptions, export
 from vocabsurgeon.onnx.files import read_onnx
-from vocabsurgeon.onnx.parity import check_parity
+from vocabsurgeon.onnx.parity.check import check_parity
 from vocabsurgeon.onnx.tasks import choose_task
 
 Get = Callable[..., Exported]

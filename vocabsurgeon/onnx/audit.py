@@ -12,7 +12,7 @@ from vocabsurgeon.onnx.byte_counts import ByteCounts, orphaned_bytes, referenced
 from vocabsurgeon.onnx.duplicates import Duplicate, find_duplicates, unique_bytes
 from vocabsurgeon.onnx.expected import expected_bytes, export_element
 from vocabsurgeon.onnx.files import OnnxFile
-from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.parity.report import ParityReport
 from vocabsurgeon.onnx.runtime.measure import measure_runtime, why_not_measured
 from vocabsurgeon.onnx.runtime.report import RuntimeReport
 from vocabsurgeon.onnx.stored import Stored, open_stored
@@ -150,7 +150,7 @@ def _with_runtime(report: AuditReport, stored: Stored, folder: Path, progress: P
 def _with_parity(
     report: AuditReport, graphs: tuple[OnnxFile, ...], source: Checkpoint, options: AuditOptions, progress: Progress
 ) -> AuditReport:
-    from vocabsurgeon.onnx.parity import check_parity, why_not
+    from vocabsurgeon.onnx.parity.check import check_parity, why_not
 
     reason = why_not(graphs)
     if reason is not None:

@@ -14,7 +14,7 @@ from vocabsurgeon.onnx.audit import MAX_RATIO, count
 from vocabsurgeon.onnx.data_file import write_models
 from vocabsurgeon.onnx.export_report import ExportReport
 from vocabsurgeon.onnx.load import load_model
-from vocabsurgeon.onnx.parity import check_parity
+from vocabsurgeon.onnx.parity.check import check_parity
 from vocabsurgeon.onnx.parts import Parts
 from vocabsurgeon.onnx.parts_of import parts_of
 from vocabsurgeon.onnx.presets import presets_for, write_presets
@@ -22,7 +22,7 @@ from vocabsurgeon.onnx.rewrite import computed_bytes, rewrite
 from vocabsurgeon.onnx.runtime_types import DTypeChoice, choose_dtype
 from vocabsurgeon.onnx.stored import open_stored
 from vocabsurgeon.onnx.tasks import Task, choose_task
-from vocabsurgeon.onnx.tracing import WRAPPED, trace
+from vocabsurgeon.onnx.tracing.trace import WRAPPED, trace
 
 if TYPE_CHECKING:
     import onnx_ir

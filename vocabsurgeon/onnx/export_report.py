@@ -8,7 +8,7 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.audit import AuditReport
-from vocabsurgeon.onnx.parity_report import ParityReport
+from vocabsurgeon.onnx.parity.report import ParityReport
 from vocabsurgeon.onnx.parts import Parts
 from vocabsurgeon.onnx.runtime_types import DTypeChoice
 from vocabsurgeon.onnx.tasks import Task

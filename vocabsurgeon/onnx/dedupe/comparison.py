@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vocabsurgeon.onnx.tolerances import Tolerance, tolerance_for
+from vocabsurgeon.onnx.parity.tolerances import Tolerance, tolerance_for
 
 Array = np.ndarray[Any, Any]
 

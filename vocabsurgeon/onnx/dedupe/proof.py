@@ -16,7 +16,7 @@ from vocabsurgeon.onnx.dedupe.runs import Twin, compare_runs
 from vocabsurgeon.onnx.duplicates import same_bytes
 from vocabsurgeon.onnx.expected import export_element
 from vocabsurgeon.onnx.open_files import OpenFiles
-from vocabsurgeon.onnx.prompts import TEXTS
+from vocabsurgeon.onnx.parity.prompts import TEXTS
 from vocabsurgeon.onnx.runtime_types import TYPES
 from vocabsurgeon.onnx.stored import Stored
 from vocabsurgeon.onnx.tensors import StoredTensor
