@@ -148,6 +148,22 @@ def test_a_signal_during_the_write_leaves_nothing(number: signal.Signals, code: 
     assert not out.parent.exists() and contents(source, without=()) == before
 
 
+def test_a_hangup_that_nohup_ignores_is_ignored(tmp_path: Path) -> None:
+    source, out = taken(tmp_path / "source"), tmp_path / "out"
+    arguments = [command()[0], "-W", "error", "-c", SLOW, "untie", str(source), str(out)]
+    with subprocess.Popen(
+        ["nohup", *arguments], env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None
+        assert any(line == "writing\n" for line in run.stderr)
+        run.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        assert run.poll() is None
+        run.terminate()
+        run.communicate(timeout=60)
+    assert run.returncode == 143
+
+
 def test_a_reader_that_goes_away_is_no_fault() -> None:
     with subprocess.Popen(
         command("inspect", shelved(), "--json"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -48,7 +48,8 @@ class Boundary(click.Group):
         extra["standalone_mode"] = False
         arguments = list(sys.argv[1:] if args is None else args)
         for number in _ENDING:
-            signal.signal(number, _terminate)
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup's, say
+                signal.signal(number, _terminate)
         _escape_what_cannot_be_printed()
         try:
             code = super().main(arguments, *rest, **extra)

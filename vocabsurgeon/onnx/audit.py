@@ -70,11 +70,9 @@ class AuditReport:
     @property
     def too_large(self) -> list[str]:
         """That the files hold more than the ratio allows, where they do."""
-        return (
-            []
-            if self.small_enough
-            else [f"stored {self.bytes.ratio:.4f} × what is needed, {self.max_ratio} is allowed"]
-        )
+        if self.small_enough:
+            return []
+        return [f"stored {self.bytes.ratio:.4f} × what is needed, {self.max_ratio} is allowed"]
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON."""

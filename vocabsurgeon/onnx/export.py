@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,7 +99,7 @@ def export(
         report = attempt(model, options.cache)
         if not report.parity.passed and report.exported.caches:
             report = _without_cache(report, attempt(model, cache=False))
-        return _finish(replace(report, dry_run=options.dry_run), staged)
+        return _finish(report, staged)
 
 
 @dataclass(frozen=True)
@@ -125,16 +126,17 @@ class _Attempt:
         files = [folder / part.file for part in exported.parts]
         parity = check_parity(files, self.source, options.atol, options.rtol, progress, model=model, task=self.task)
         return ExportReport(
-            self.staged.out,
-            self.source,
-            self.task,
-            self.dtype,
-            opset,
-            exported,
-            computed,
-            _widened(model),
-            counted,
-            parity,
+            out=self.staged.out,
+            source=self.source,
+            task=self.task,
+            dtype=self.dtype,
+            opset=opset,
+            exported=exported,
+            computed=computed,
+            widened=_widened(model, self.dtype.exported),
+            audit=counted,
+            parity=parity,
+            dry_run=options.dry_run,
         )
 
 
@@ -199,18 +201,18 @@ def _write(
     return int(next(iter(graphs.values())).opset_imports[""]), computed
 
 
-def _widened(model: PreTrainedModel) -> int:
-    """Bytes that parameters take beyond the model's own dtype: some classes keep a few in float32."""
-    width = model.dtype.itemsize
+def _widened(model: PreTrainedModel, dtype: str) -> int:
+    """Bytes that parameters take beyond those of `dtype`: some classes keep a few in float32."""
+    import torch
+
+    width = getattr(torch, dtype).itemsize
     parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
     return sum(parameter.numel() * max(0, parameter.dtype.itemsize - width) for parameter in parameters)
 
 
 def _import_torch() -> None:
     """Before anything is staged: a signal that comes while its libraries load may end the process on the spot."""
-    import torch
-
-    assert torch
+    importlib.import_module("torch")
 
 
 def _check_opset(opset: int | None) -> None:

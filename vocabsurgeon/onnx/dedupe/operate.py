@@ -71,8 +71,10 @@ def dedupe(
     )
     rewritten = _rewrite(source, worth, options.target)
     merged = [Merged(entry, forms) for entry in worth if (forms := _forms(entry, rewritten.merger))]
+    gone = [entry.duplicate for entry in merged]
+    report = replace(report, kept=tuple(entry for entry in worth if entry not in gone))
     if not merged and not before.bytes.orphaned and not rewritten.merger.unfolded:
-        return _copy(replace(report, kept=tuple(worth)), source, out, options)
+        return _copy(report, source, out, options)
     planned = replace(
         report,
         changed=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ def dynamic_rotary(model: PreTrainedModel) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for module in model.modules():
-            if getattr(module, "rope_type", None) == _TYPE:
+            if getattr(module, "rope_type", None) == _TYPE and hasattr(type(module).forward, "__wrapped__"):
                 stack.enter_context(mock.patch.object(module, "forward", _by_positions(module)))
         yield
 
@@ -33,7 +34,7 @@ def _by_positions(module: Any) -> Any:
     import torch
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    rotated = type(module).forward.__wrapped__
+    rotated = inspect.unwrap(type(module).forward)
     trained = module.original_max_seq_len
 
     def by_positions(x: torch.Tensor, position_ids: torch.Tensor) -> Any:
