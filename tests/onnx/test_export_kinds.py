@@ -187,6 +187,17 @@ def test_a_class_whose_cached_steps_are_another_function_is_exported_without_a_c
     assert audit(tmp_path / "o", tmp_path / "c").passed
 
 
+def test_tables_that_a_class_computes_and_never_saves_come_on_top(tmp_path: Path) -> None:
+    model = built("marian", "MarianMTModel", tied=True).model
+    model.save_pretrained(tmp_path / "c")
+    assert not any("embed_positions" in key for key in Checkpoint.open(tmp_path / "c").tensors)
+    report = export(tmp_path / "c", tmp_path / "o")
+    assert report.passed, report.notes
+    assert report.audit.bytes.ratio is not None and report.audit.bytes.ratio > 1.01
+    table = model.config.max_position_embeddings * model.config.d_model * 4
+    assert report.computed == table  # one for encoder and decoder
+
+
 def test_parameters_that_a_class_keeps_in_float32_are_expected_in_float32(tmp_path: Path) -> None:
     report = export(save("t5", tmp_path / "c"), tmp_path / "o", ExportOptions(dtype="float16"))
     assert report.passed, report.notes

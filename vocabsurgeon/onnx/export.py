@@ -118,7 +118,10 @@ class _Attempt:
         for left in folder.iterdir():
             left.unlink()  # never written over: a session may have mapped it
         exported, graphs = _traced(model, self.task, cache, options.opset, progress)
-        opset, computed = _write(model, exported, graphs, folder, progress)
+        _rewrite(model, exported, graphs, progress)
+        computed = computed_bytes(graphs.values(), _stored(model, self.source))  # shared tensors are still one object
+        opset = int(next(iter(graphs.values())).opset_imports[""])
+        write_models(graphs, folder, progress)
         _carry(self.source, folder)
         stored = open_stored(folder)
         write_presets(folder, presets_for(stored.graphs))
@@ -186,19 +189,20 @@ def _trace_all(
     return graphs
 
 
-def _write(
-    model: PreTrainedModel, exported: Parts, graphs: dict[str, onnx_ir.Model], folder: Path, progress: Progress
-) -> tuple[int, int]:
-    """Rewrite the graphs and write them below `folder`; return the opset they have, and their computed bytes."""
+def _rewrite(model: PreTrainedModel, exported: Parts, graphs: dict[str, onnx_ir.Model], progress: Progress) -> None:
+    """Make the traced graphs what is written, in place."""
     progress("rewrite", 0, 1)
     rewrite(
         [(graphs[part.file], part.signature) for part in exported.parts],
         [f"{WRAPPED}.{name}" for name, _ in model.named_parameters(remove_duplicate=False)],
         f"{WRAPPED}.",
     )
-    computed = computed_bytes(graphs.values(), frozenset(model.state_dict()))
-    write_models(graphs, folder, progress)
-    return int(next(iter(graphs.values())).opset_imports[""]), computed
+
+
+def _stored(model: PreTrainedModel, source: Checkpoint) -> frozenset[str]:
+    """Names of the model's tensors, but for those that its class never saves and these files do not hold either."""
+    unsaved = set(model._keys_to_ignore_on_save or ()) - set(source.tensors)
+    return frozenset(model.state_dict()) - unsaved
 
 
 def _widened(model: PreTrainedModel, dtype: str) -> int:
