@@ -175,11 +175,22 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
-def test_2_a_full_disk_behind_stdout(options: list[str]) -> None:
-    arguments = command("inspect", shelved(), *options)
+def test_2_a_full_disk_behind_stdout(options: list[str], unbuffered: str) -> None:
+    arguments, env = command("inspect", shelved(), *options), environment(PYTHONUNBUFFERED=unbuffered)
     with open("/dev/full", "w") as full:
-        done = subprocess.run(arguments, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(arguments, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "standard output" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["inspect", "--help"]], ids=" ".join)
+def test_2_a_full_disk_behind_the_help(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command(*arguments), env=environment(PYTHONUNBUFFERED=""), stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "standard output" in done.stderr
 
 

@@ -101,9 +101,23 @@ def _exit_code(error: BaseException, verbose: bool) -> int:
         return _tell("interrupted; nothing was left behind", INTERRUPTED)
     if isinstance(error, Terminated):
         return _tell("terminated; nothing was left behind", TERMINATED)
+    if isinstance(error, OSError) and _stdout_refuses():
+        return _tell(f"standard output: cannot be written: {error.strerror}", 2)
     if verbose:
         traceback.print_exception(error, file=sys.stderr)
     return _tell(f"{type(error).__name__}: {one_line(str(error))[:300]}; {_REPORT}", BUG)
+
+
+def _stdout_refuses() -> bool:
+    """Whether what is left to print cannot be printed; the interpreter's own last try is then spared."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        from vocabsurgeon.cli.options import drop_stdout
+
+        drop_stdout()
+        return True
+    return False
 
 
 def _tell(line: str, code: int) -> int:

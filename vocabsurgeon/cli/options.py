@@ -41,6 +41,7 @@ class Output:
         except BrokenPipeError:
             drop_stdout()  # the reader has seen enough; what was to be written is written, and the exit code stands
         except OSError as error:
+            drop_stdout()
             raise OutputError(f"cannot be written: {error.strerror}", where="standard output") from error
 
     def _print(self, document: dict[str, Any]) -> None:
