@@ -22,8 +22,33 @@ _GEMMA3N: dict[str, Any] = {
     "activation_sparsity_pattern": [0.0, 0.0],
 }
 
+_LINEAR: dict[str, Any] = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
+_CONVOLVED: dict[str, Any] = {"num_hidden_layers": 2, "layer_types": ["conv", "full_attention"]}
+
+_DECODING = (
+    "BertGenerationDecoder",
+    "BertLMHeadModel",
+    "BigBirdForCausalLM",
+    "CamembertForCausalLM",
+    "Data2VecTextForCausalLM",
+    "ElectraForCausalLM",
+    "ErnieForCausalLM",
+    "MegatronBertForCausalLM",
+    "RemBertForCausalLM",
+    "RoCBertForCausalLM",
+    "RoFormerForCausalLM",
+    "RobertaForCausalLM",
+    "RobertaPreLayerNormForCausalLM",
+    "XLMRobertaForCausalLM",
+    "XLMRobertaXLForCausalLM",
+    "XmodForCausalLM",
+)
+"""Classes of encoders' types, which decode where the config says so."""
+
 OWN: dict[str, dict[str, Any]] = {
     **RECIPES,
+    "bailing_hybrid": _LINEAR,
+    "bamba": {"attn_layer_indices": [1]},
     "blt": {
         "encoder_hash_byte_group_vocab": 64,
         "patcher_config": {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4},
@@ -45,6 +70,7 @@ OWN: dict[str, dict[str, Any]] = {
         }
     },
     "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"},
+    "encoder-decoder": {"decoder": {"is_decoder": True, "add_cross_attention": True}},
     "dots3_note": {"num_attention_heads": 4, "num_key_value_heads": 4, "text_config": {"num_key_value_heads": 4}},
     "emu3": {"vocabulary_map": {"<image>": 150, "<|extra_200|>": 151}},
     "esm": {"vocab_size": 160, "pad_token_id": 1, "mask_token_id": 32},
@@ -62,6 +88,10 @@ OWN: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 8},
     "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", "head_dim": 8}},
     "hunyuan_vl_text": {"head_dim": 8},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "kimi_linear": _LINEAR,
+    "lfm2": _CONVOLVED,
+    "lfm3": _CONVOLVED,
     "mamba2": {"hidden_size": 32, "expand": 2, "num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 16},
     "ministral": {"head_dim": 8},
     "molmo2": {"adapter_config": {"vision_feature_layer": [0, 1]}, "vit_config": {"num_hidden_layers": 2}},
@@ -70,10 +100,12 @@ OWN: dict[str, dict[str, Any]] = {
     "qwen2_5_omni_thinker": _mrope(1, 1, 2),
     "qwen2_5_vl": _mrope(1, 1, 2),
     "qwen2_vl": _mrope(1, 1, 2),
-    "qwen3_5": {"text_config": {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}},
-    "qwen3_5_moe": {"text_config": {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}},
-    "qwen3_5_text": {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]},
-    "qwen3_5_moe_text": {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]},
+    "qwen3_5": {"text_config": _LINEAR},
+    "qwen3_5_moe": {"text_config": _LINEAR},
+    "qwen3_5_text": _LINEAR,
+    "qwen3_5_moe_text": _LINEAR,
+    "qwen3_next": _LINEAR,
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "reformer": {
         "is_decoder": True,
         "hidden_size": 32,
@@ -88,6 +120,7 @@ OWN: dict[str, dict[str, Any]] = {
         "hash_seed": 0,
     },
     "ReformerForMaskedLM": {"is_decoder": False},
+    **{name: {"is_decoder": True} for name in _DECODING},
     "xmod": {"default_language": "en_XX"},
     "zamba": {"num_hidden_layers": 3, "layers_block_type": ["mamba", "hybrid", "hybrid"], "n_mamba_heads": 2},
     "zamba2": {

@@ -96,10 +96,7 @@ def export(
         progress("load", 0, 1)
         model = load_model(source, task, dtype.exported, options.trust_remote_code)
         attempt = _Attempt(staged, source, task, dtype, options, progress)
-        report = attempt(model, options.cache)
-        if not report.parity.passed and report.exported.caches:
-            report = _without_cache(report, attempt(model, cache=False))
-        return _finish(report, staged)
+        return _finish(attempt(model, options.cache), staged)
 
 
 @dataclass(frozen=True)
@@ -114,10 +111,26 @@ class _Attempt:
     progress: Progress
 
     def __call__(self, model: PreTrainedModel, cache: bool) -> ExportReport:
+        """The export with a cache where it can be made and holds, else the one without: some classes cannot be traced
+        with one, some compute something else in a cached step than on the whole text. Where neither holds, the first
+        one's evidence."""
+        exported = parts_of(model, self.task, cache)
+        try:
+            report = self._made(model, exported)
+        except OnnxError as error:
+            if not exported.caches:
+                raise
+            return _noted(self(model, cache=False), error.message)
+        if report.parity.passed or not exported.caches:
+            return report
+        bare = self(model, cache=False)
+        return _noted(bare, "; ".join(report.parity.reasons)) if bare.parity.passed else report
+
+    def _made(self, model: PreTrainedModel, exported: Parts) -> ExportReport:
         options, folder, progress = self.options, self.staged.path, self.progress
         for left in folder.iterdir():
             left.unlink()  # never written over: a session may have mapped it
-        exported, graphs = _traced(model, self.task, cache, options.opset, progress)
+        graphs = _trace_all(model, exported, options.opset, progress)
         _rewrite(model, exported, graphs, progress)
         computed = computed_bytes(graphs.values(), _stored(model, self.source))  # shared tensors are still one object
         opset = int(next(iter(graphs.values())).opset_imports[""])
@@ -143,12 +156,9 @@ class _Attempt:
         )
 
 
-def _without_cache(cached: ExportReport, bare: ExportReport) -> ExportReport:
-    """The export without a cache where it holds and the one with a cache does not: some classes compute something else
-    in a cached step than on the whole text. Where neither holds, the first one's evidence."""
-    if not bare.parity.passed:
-        return cached
-    note = f"exported without a cache: with one, {'; '.join(cached.parity.reasons)}"
+def _noted(bare: ExportReport, why: str) -> ExportReport:
+    """An export without a cache, and what was wrong with one."""
+    note = f"exported without a cache: with one, {why}"
     return replace(bare, exported=replace(bare.exported, notes=(*bare.exported.notes, note)))
 
 
@@ -162,21 +172,6 @@ def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:
     write_record(staged.path, report.to_dict(), fingerprint(report.source))
     staged.commit()
     return report
-
-
-def _traced(
-    model: PreTrainedModel, task: Task, cache: bool, opset: int | None, progress: Progress
-) -> tuple[Parts, dict[str, onnx_ir.Model]]:
-    """The parts of an export and their traced graphs by file. What torch cannot trace with a cache goes without one."""
-    exported = parts_of(model, task, cache)
-    try:
-        return exported, _trace_all(model, exported, opset, progress)
-    except OnnxError as error:
-        if not exported.caches:
-            raise
-        bare = parts_of(model, task, cache=False)
-        graphs = _trace_all(model, bare, opset, progress)
-        return replace(bare, notes=(f"exported without a cache: with one, {error.message}",)), graphs
 
 
 def _trace_all(

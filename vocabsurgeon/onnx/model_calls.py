@@ -5,17 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from vocabsurgeon.onnx.signature import POSITIONS, TYPES, CacheLayer
+from vocabsurgeon.onnx.signature import POSITIONS, TYPES
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
 _CACHE_NAMES = ("cache", "past_key_values")
 USE_CACHE = "use_cache"
-_OTHER_STATES = ("conv_states", "recurrent_states")
-"""What a layer of Mamba's kind keeps, in hybrid models beside keys and values."""
-Pairs = list[tuple["torch.Tensor", "torch.Tensor"]]
 
 
 def accepts(model: PreTrainedModel, name: str) -> bool:
@@ -54,23 +50,3 @@ def cache_of(outputs: Any) -> Any:
 def cache_argument(model: PreTrainedModel) -> str:
     """What the model calls the cache it is given: transformers 5.24 renamed it, and warns about the old name."""
     return next((name for name in _CACHE_NAMES if accepts(model, name)), _CACHE_NAMES[-1])
-
-
-def cache_pairs(cache: Any) -> Pairs:
-    """Keys and values of each layer of a transformers cache."""
-    return [(layer.keys, layer.values) for layer in cache.layers]
-
-
-def cache_layers(cache: Any) -> tuple[CacheLayer, ...] | None:
-    """Heads and widths of a cache's layers, None where it is not one key and one value `[batch, heads, length, width]`
-    a layer: the states of Mamba and its like, or no cache at all."""
-    try:
-        if any(hasattr(layer, name) for layer in cache.layers for name in _OTHER_STATES):
-            return None
-        pairs = cache_pairs(cache)
-        shapes = [(tuple(key.shape), tuple(value.shape)) for key, value in pairs]
-    except (AttributeError, TypeError):
-        return None
-    if not shapes or any(len(shape) != 4 for pair in shapes for shape in pair):
-        return None
-    return tuple(CacheLayer((key[1], key[3]), (value[1], value[3])) for key, value in shapes)

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.caches import CacheForm, form_of
 from vocabsurgeon.onnx.decoder_part import CACHELESS
-from vocabsurgeon.onnx.model_calls import cache_argument, cache_layers, cache_of, cache_pairs, uses_cache
+from vocabsurgeon.onnx.model_calls import cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parts import DECODER, ENCODER, Feed, Part, Parts
 from vocabsurgeon.onnx.probe import answer
 from vocabsurgeon.onnx.signature import (
+    ENCODED_PAST,
     FEATURES,
     HIDDEN,
     IDS,
     MASK,
     STATES,
     STATES_MASK,
-    Signature,
+    KeptTensor,
     cross_decoder,
-    past_names,
     speech_encoder,
     text_encoder,
 )
@@ -33,6 +35,8 @@ from vocabsurgeon.onnx.signature import (
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+Kind = TypeVar("Kind")
 
 
 def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
@@ -56,11 +60,11 @@ def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
     )
     encoder = _encoder(model, feed, states)
     form = None if mask is None else _mask_form(model, kind(last_hidden_state=states), mask, ids)
-    kept = _kept(outputs) if cache else ((), ())
-    layers, crossed = kept or ((), ())
-    signature = cross_decoder(layers, crossed, outputs.logits.shape[-1], states.shape[-1], mask is not None)
-    notes = () if kept is not None else (CACHELESS,)
-    return Parts((encoder, Part(DECODER, signature, _call(model, signature, kind, form))), notes)
+    forms = _forms(outputs, model) if cache else None
+    kept = () if forms is None else forms.kept(model.dtype)
+    signature = cross_decoder(kept, outputs.logits.shape[-1], states.shape[-1], mask is not None)
+    notes = (CACHELESS,) if cache and forms is None else ()
+    return Parts((encoder, Part(DECODER, signature, _call(model, forms, kind, form))), notes)
 
 
 def encoder_of(model: PreTrainedModel) -> torch.nn.Module:
@@ -98,30 +102,64 @@ def _encoder(model: PreTrainedModel, feed: dict[str, torch.Tensor], states: torc
     return Part(ENCODER, signature, call)
 
 
-def _kept(outputs: Any) -> Any:
-    """Layers of the decoder's own cache and of that of the encoder's states, None where they are no keys and values."""
+@dataclass(frozen=True)
+class _Forms:
+    """A decoder's cache: of its own tokens, and of the encoder's states; with as many layers."""
+
+    own: CacheForm
+    crossed: CacheForm
+
+    def kept(self, dtype: torch.dtype) -> list[KeptTensor]:
+        """Layer by layer: its own keys and values, then those of the encoder's states."""
+        return _in_turn(self.own.kept(dtype), self.crossed.kept(dtype, ENCODED_PAST))
+
+    def filled(self, past: Sequence[torch.Tensor]) -> Any:
+        """A cache that the model adds to on both sides: its own tokens, and states that it has not seen."""
+        from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+        pairs = [past[start : start + 2] for start in range(0, len(past), 2)]
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        cache.self_attention_cache = self.own.filled([tensor for pair in pairs[::2] for tensor in pair])
+        cache.cross_attention_cache = self.crossed.filled([tensor for pair in pairs[1::2] for tensor in pair])
+        return cache
+
+    def read(self, cache: Any) -> list[torch.Tensor]:
+        """The tensors of such a cache, in the order of `kept`."""
+        return _in_turn(self.own.read(cache.self_attention_cache), self.crossed.read(cache.cross_attention_cache))
+
+
+def _forms(outputs: Any, model: PreTrainedModel) -> _Forms | None:
+    """The forms of the decoder's caches, None where they are no key and value a layer each."""
     cache = cache_of(outputs)
-    own = cache_layers(getattr(cache, "self_attention_cache", None))
-    crossed = cache_layers(getattr(cache, "cross_attention_cache", None))
-    return None if own is None or crossed is None or len(own) != len(crossed) else (own, crossed)
+    own, crossed = (
+        form_of(getattr(cache, f"{name}_attention_cache", None), model.config, role)
+        for name, role in (("self", "decoder."), ("cross", "encoder."))
+    )
+    if own is None or crossed is None or len(own.slots) != len(crossed.slots) or len(own.slots) % 2:
+        return None
+    return _Forms(own, crossed)
 
 
-def _call(model: PreTrainedModel, signature: Signature, kind: type[Any], form: MaskForm | None) -> Any:
+def _in_turn(own: Sequence[Kind], crossed: Sequence[Kind]) -> list[Kind]:
+    """Two of one, two of the other: key and value."""
+    return [held for layer in range(0, len(own), 2) for held in (*own[layer : layer + 2], *crossed[layer : layer + 2])]
+
+
+def _call(model: PreTrainedModel, forms: _Forms | None, kind: type[Any], form: MaskForm | None) -> Any:
     """The decoder's call; `kind`: what the encoder's answer is an object of, as models read more of it than states;
     `form`: how it takes the encoder's mask."""
-    names, told = past_names(list(signature.inputs)), uses_cache(model, signature.caches)
-    cache_name = cache_argument(model)
+    names = [] if forms is None else [tensor.name for tensor in forms.kept(model.dtype)]
+    told, cache_name = uses_cache(model, forms is not None), cache_argument(model)
 
     def call(feed: Feed) -> Sequence[torch.Tensor]:
         states, given = feed[STATES], dict[str, Any](told)
-        cache = _cache_from([feed[name] for name in names]) if names else None
-        if cache is not None:
-            given[cache_name] = cache
+        if forms is not None:
+            given[cache_name] = forms.filled([feed[name] for name in names])
             states = _beyond(states, feed[names[2]])
         if form is not None:
             given["attention_mask"] = form(feed[STATES_MASK], states.dtype, feed[IDS].shape[1])
         outputs = model(encoder_outputs=kind(last_hidden_state=states), decoder_input_ids=feed[IDS], **given)
-        return [outputs.logits, *(_present(cache_of(outputs)) if names else ())]
+        return [outputs.logits, *(forms.read(cache_of(outputs)) if forms is not None else ())]
 
     return call
 
@@ -172,18 +210,3 @@ def _plain(mask: torch.Tensor, dtype: torch.dtype, tokens: int) -> torch.Tensor:
 MaskForm = Callable[["torch.Tensor", "torch.dtype", int], "torch.Tensor"]
 _FORMS: tuple[MaskForm, ...] = (_additive, _wide, _plain)
 """How classes take the encoder's mask; which one a class takes is tried, and parity tells whether it is right."""
-
-
-def _cache_from(past: list[torch.Tensor]) -> Any:
-    """A cache that the model adds to on both sides: its own tokens, and states that it has not seen."""
-    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    cache.self_attention_cache = DynamicCache(list(zip(past[::4], past[1::4], strict=True)))
-    cache.cross_attention_cache = DynamicCache(list(zip(past[2::4], past[3::4], strict=True)))
-    return cache
-
-
-def _present(cache: Any) -> list[torch.Tensor]:
-    layers = zip(cache_pairs(cache.self_attention_cache), cache_pairs(cache.cross_attention_cache), strict=True)
-    return [tensor for own, crossed in layers for tensor in (*own, *crossed)]

@@ -67,9 +67,9 @@ class Session:
         return value if wanted is None else value.astype(wanted, copy=False)
 
     def _empty(self, batch: int) -> dict[str, Array]:
-        """A cache of length 0."""
+        """A cache of length 0, its states zeros."""
         return {name: np.zeros(self._empty_shape(name, batch), _TYPES[self._inputs[name].type]) for name in self.past}
 
     def _empty_shape(self, name: str, batch: int) -> Sequence[int]:
-        _, heads, _, width = self._inputs[name].shape
-        return batch, heads, 0, width
+        _, *sizes = self._inputs[name].shape
+        return batch, *(size if isinstance(size, int) else 0 for size in sizes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vocabsurgeon.onnx.model_calls import cache_argument, cache_of, cache_pairs, uses_cache
+from vocabsurgeon.onnx.model_calls import cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parity.hidden_states import States, states_of
 from vocabsurgeon.onnx.parity.inner_values import InnerValues
 from vocabsurgeon.onnx.parity.sides import Side, answer_of, arrays_of, numbers, tensors_of
@@ -58,10 +58,10 @@ class TorchCrossSide:
         """The encoder's hidden states for what it is given; None where it gives none."""
         return states_of(encoder_of(self._model), HIDDEN, tensors_of(feed, self._model.dtype), "encoder")
 
-    def kept(self, past: Any) -> list[Array | None]:
-        """A cache as arrays: of each layer its own key and value, and those of the encoder's states."""
-        layers = zip(cache_pairs(past.self_attention_cache), cache_pairs(past.cross_attention_cache), strict=True)
-        return arrays_of([tensor for own, crossed in layers for tensor in (*own, *crossed)])
+    def kept(self, past: Any) -> dict[str, Array]:
+        """What the caches hold of the decoder's own tokens and of the encoder's states, by the names of the inputs."""
+        own = arrays_of(past.self_attention_cache, self._model, "decoder.")
+        return own | arrays_of(past.cross_attention_cache, self._model, "encoder.")
 
     def _given(self, ids: Array, past: Any) -> dict[str, Any]:
         cache = {} if past is None else {self._cache_name: past}

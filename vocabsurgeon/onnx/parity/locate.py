@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +14,10 @@ from vocabsurgeon.onnx.parity.pair import Pair
 from vocabsurgeon.onnx.parity.tally import Tally
 from vocabsurgeon.onnx.parity.tolerances import Tolerance
 from vocabsurgeon.onnx.parity.trail import Call, Trail
-from vocabsurgeon.onnx.signature import MASK
+from vocabsurgeon.onnx.signature import MASK, is_state, layer_of, part_of
 
 Array = np.ndarray[Any, Any]
 _STATELESS = Unfound("the model gives no hidden states")
-_LAYER = re.compile(r"\bpast_key_values\.(?P<layer>\d+)\.(?P<part>.+)$")
 
 
 def locate(pair: Pair, trail: Trail | None, allowed: float, tolerance: Tolerance) -> FirstDifference | Unfound:
@@ -92,15 +90,18 @@ def _kept(pair: Pair, call: Call) -> dict[int, list[Kept]]:
     if pair.model_past is None or not pair.export_past:
         return {}
     model: Any = pair.model
+    held = model.kept(pair.model_past)
     found: dict[int, list[Kept]] = {}
-    for (name, theirs), ours in zip(pair.export_past.items(), model.kept(pair.model_past), strict=False):
-        matched = _LAYER.search(name)
-        if matched is None or ours is None or not _comparable(ours, theirs):
+    for name, theirs in pair.export_past.items():
+        ours, layer, part = held.get(name), layer_of(name), part_of(name)
+        if ours is None:
             continue
-        layer, part = int(matched["layer"]), matched["part"]
-        one, other = (_by_position(array, ours.shape[2]) for array in (ours, theirs))
-        where = _known(pair, call, part, one)
-        found.setdefault(layer, []).append(Kept(f"cache of layer {layer} ({part})", one, other, where))
+        kept = f"cache of layer {layer} ({part})"
+        if is_state(name) and ours.shape == theirs.shape:
+            found.setdefault(layer, []).append(Kept(kept, ours, theirs, np.ones(ours.shape[:2], bool)))
+        elif _comparable(ours, theirs):
+            one, other = (_by_position(array, ours.shape[2]) for array in (ours, theirs))
+            found.setdefault(layer, []).append(Kept(kept, one, other, _known(pair, call, part, one)))
     return found
 
 

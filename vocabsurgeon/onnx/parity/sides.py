@@ -10,7 +10,8 @@ import numpy as np
 
 from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, cache_pairs, uses_cache
+from vocabsurgeon.onnx.caches import of_own_tokens, slots_of
+from vocabsurgeon.onnx.model_calls import accepts, cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parity.hidden_states import States, states_of
 from vocabsurgeon.onnx.parity.inner_values import InnerValues
 from vocabsurgeon.onnx.parity.trail import Call
@@ -59,9 +60,9 @@ class TorchSide:
         """The hidden states of a call, the output last; None where the model gives none."""
         return states_of(self._model, self._output, self._given(call, past))
 
-    def kept(self, past: Any) -> list[Array | None]:
-        """A cache as arrays, key and value of each layer in turn."""
-        return arrays_of([tensor for pair in cache_pairs(past) for tensor in pair])
+    def kept(self, past: Any) -> dict[str, Array]:
+        """What a cache holds, by the names of the inputs that take it."""
+        return arrays_of(of_own_tokens(past), self._model)
 
     def _given(self, call: Call, past: Any) -> dict[str, Any]:
         feed = {IDS: call.ids, MASK: call.mask, POSITIONS: call.positions, TYPES: segments(call.ids)}
@@ -122,9 +123,9 @@ def tensors_of(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) ->
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 
-def arrays_of(tensors: Sequence[torch.Tensor | None]) -> list[Array | None]:
-    """Tensors as float32 arrays; None stays."""
-    return [None if tensor is None else numbers(tensor) for tensor in tensors]
+def arrays_of(cache: Any, model: PreTrainedModel, role: str = "") -> dict[str, Array]:
+    """What a cache of `model` holds as float32 arrays, by the names of the inputs that take it."""
+    return {slot.name: numbers(slot.read(cache)) for slot in slots_of(cache, model.config, role)}
 
 
 def numbers(tensor: torch.Tensor) -> Array:

@@ -26,12 +26,14 @@ from vocabsurgeon.onnx.signature import (
     STATES_MASK,
     TOTAL,
     TYPES,
+    past_names,
 )
 from vocabsurgeon.onnx.tracing.assumed_lengths import broken_assumption
 from vocabsurgeon.onnx.tracing.complex_numbers import spell_unsqueezes
 from vocabsurgeon.onnx.tracing.dynamic_rotary import dynamic_rotary
 from vocabsurgeon.onnx.tracing.local_attention import local_attention
 from vocabsurgeon.onnx.tracing.recurrences.scanned import scanned
+from vocabsurgeon.onnx.tracing.unread import unread
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -62,7 +64,8 @@ _INTEGERS = (IDS, MASK, POSITIONS, TYPES, STATES_MASK)
 def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Model:
     """The part as an ONNX graph with the names of its signature; every named dimension is dynamic.
 
-    `opset` None is torch's default. Weights are not copied. Raises `OnnxError` where torch cannot export the model.
+    `opset` None is torch's default. Weights are not copied. Raises `OnnxError` where torch cannot export the model, and
+    where the model's own code drops what a cache holds.
     """
     import torch
     from transformers.exporters import exporter_onnx
@@ -105,6 +108,9 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
             raise OnnxError(f"torch cannot export the model: {_reason(error.__cause__ or error)}") from error
     exporter_onnx.apply_onnx_ir_fixes(converted)
     graph: onnx_ir.Model = converted.model
+    forgotten = unread(graph, past_names(list(part.signature.inputs)))
+    if forgotten:
+        raise OnnxError(f"the model does not go on from what it keeps ({forgotten[0]}) where several tokens follow")
     return graph
 
 
@@ -139,7 +145,8 @@ def _example(part: Part, model: PreTrainedModel) -> list[torch.Tensor]:
             tensor = torch.ones(shape, dtype=torch.int64)
             tensor[0, 0] = 0
         else:
-            tensor = torch.zeros(shape, dtype=torch.int64 if name in _INTEGERS else dtype)
+            floating = torch.float32 if name in part.signature.wide else dtype
+            tensor = torch.zeros(shape, dtype=torch.int64 if name in _INTEGERS else floating)
         example.append(tensor)
     return example
 

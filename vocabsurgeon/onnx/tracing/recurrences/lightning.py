@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def lightning_attention(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For `MiniMaxLightningAttention.forward`: one token after the other, as its code does with a cache. A call with
-    a cache is left to `original`."""
+def lightning_attention(_original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `MiniMaxLightningAttention.forward`: one token after the other, as its code does on a state that it has
+    kept."""
 
     def forward(
         self: Any,
@@ -22,15 +22,10 @@ def lightning_attention(original: Callable[..., Any]) -> Callable[..., Any]:
         position_embeddings: Any,
         attention_mask: torch.Tensor | None,
         cache: Any = None,
-        **more: Any,
+        **_: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        if cache is not None:
-            result: tuple[torch.Tensor, torch.Tensor] = original(
-                self, hidden_states, position_embeddings, attention_mask, cache=cache, **more
-            )
-            return result
         decay = torch.exp(-self.slope_rate)
 
         def step(states: States, token: Token, decay: torch.Tensor) -> tuple[States, torch.Tensor]:
@@ -41,8 +36,12 @@ def lightning_attention(original: Callable[..., Any]) -> Callable[..., Any]:
         silenced = sys.modules[type(self).__module__].apply_mask_to_padding_states
         mixed = silenced(self.act_fn(self.qkv_proj(hidden_states)), attention_mask)
         tokens = mixed.unflatten(-1, (self.num_attention_heads, 3 * self.head_dim)).split(self.head_dim, dim=3)
-        start = mixed.new_zeros(mixed.shape[0], self.num_attention_heads, self.head_dim, self.head_dim)
+        start = None if cache is None else cache.get_linear_cache(self.layer_idx)
+        if start is None:
+            start = mixed.new_zeros(mixed.shape[0], self.num_attention_heads, self.head_dim, self.head_dim)
         (last,), outputs = over_tokens(step, (start,), tokens, axis=1, weights=(decay,))
+        if cache is not None:
+            cache.set_linear_cache(self.layer_idx, last)
         gate = torch.sigmoid(self.output_gate(hidden_states))
         return self.out_proj(gate * self.norm(outputs.flatten(2))), last
 
