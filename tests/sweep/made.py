@@ -25,6 +25,7 @@ _GEMMA3N: dict[str, Any] = {
 _LINEAR: dict[str, Any] = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
 _CONVOLVED: dict[str, Any] = {"num_hidden_layers": 2, "layer_types": ["conv", "full_attention"]}
 
+_INDEXED: dict[str, Any] = {"index_topk": 8, "index_n_heads": 32}  # a score of 0 would tie with others
 _DECODING = (
     "BertGenerationDecoder",
     "BertLMHeadModel",
@@ -47,6 +48,7 @@ _DECODING = (
 
 OWN: dict[str, dict[str, Any]] = {
     **RECIPES,
+    "axk2": _INDEXED,
     "bailing_hybrid": _LINEAR,
     "bamba": {"attn_layer_indices": [1]},
     "blt": {
@@ -71,7 +73,28 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"},
     "encoder-decoder": {"decoder": {"is_decoder": True, "add_cross_attention": True}},
-    "dots3_note": {"num_attention_heads": 4, "num_key_value_heads": 4, "text_config": {"num_key_value_heads": 4}},
+    "deepseek_v32": _INDEXED,
+    "deepseek_v4": {
+        "num_hidden_layers": 2,
+        "layer_types": ["compressed_sparse_attention", "heavily_compressed_attention"],
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 16},
+        "index_topk": 3,
+        "index_n_heads": 32,
+    },
+    "dots3_note": {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "text_config": {"num_key_value_heads": 4, **_INDEXED},
+    },
+    "dots3_note_text": _INDEXED,
+    "glm_moe_dsa": _INDEXED,
+    "hy_v4": _INDEXED,
+    "minimax_m3_vl_text": {
+        "num_hidden_layers": 2,
+        "layer_types": ["full_attention", "minimax_m3_sparse"],
+        "index_block_size": 6,
+        "index_topk_blocks": 2,
+    },
     "emu3": {"vocabulary_map": {"<image>": 150, "<|extra_200|>": 151}},
     "esm": {"vocab_size": 160, "pad_token_id": 1, "mask_token_id": 32},
     "gemma3n": {"text_config": _GEMMA3N},

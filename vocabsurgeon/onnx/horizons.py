@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ _WINDOWS = {
     "window_size": "window",
     "local_radius": "window",
     "attention_chunk_size": "attention chunk",
+    "compress_rates": "compressed window",
+    "index_topk": "index",
 }
-"""Config key → what it is the size of, in tokens; a list has one for each layer."""
+"""Config key → what it is the size of, in tokens; a list has one for each layer, a mapping one for each kind of it."""
+_BLOCKS = ("index_topk_blocks", "index_block_size")
+"""Config keys whose product is the size of an index in tokens."""
 
 
 def horizons(config: Any) -> dict[str, int]:
@@ -32,6 +37,9 @@ def horizons(config: Any) -> dict[str, int]:
             largest = max(stated(config, key), default=0)
             if name not in found and largest > 0:
                 found[name] = largest
+    blocks = [max(stated(config, key), default=0) for key in _BLOCKS]
+    if all(blocks):
+        found["index"] = prod(blocks)
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
         found["original context"] = int(rope["original_max_position_embeddings"])
@@ -39,11 +47,12 @@ def horizons(config: Any) -> dict[str, int]:
 
 
 def stated(config: Any, name: str) -> list[int]:
-    """The numbers that a config states as `name`: one, one for each layer, or none. Where layers have configs of their
-    own, transformers refuses to ask the config as a whole."""
+    """The numbers that a config states as `name`: one, one for each layer or kind of layer, or none. Where layers have
+    configs of their own, transformers refuses to ask the config as a whole."""
     levels = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     values = [getattr(level, name, None) for level in levels]
-    flat = [size for value in values for size in (value if isinstance(value, list | tuple) else [value])]
+    several = [list(value.values()) if isinstance(value, dict) else value for value in values]
+    flat = [size for value in several for size in (value if isinstance(value, list | tuple) else [value])]
     return [size for size in flat if isinstance(size, int)]
 
 

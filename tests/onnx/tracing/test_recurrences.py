@@ -15,7 +15,7 @@ from vocabsurgeon.onnx.export import export
 from vocabsurgeon.onnx.parts import Part
 from vocabsurgeon.onnx.parts_of import parts_of
 from vocabsurgeon.onnx.tasks import TEXT_GENERATION
-from vocabsurgeon.onnx.tracing.recurrences.scanned import LOOPS, scanned
+from vocabsurgeon.onnx.tracing.replaced import REPLACED, replaced
 from vocabsurgeon.onnx.tracing.trace import trace
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def assert_near(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> 
 
 
 def loops_of(model: PreTrainedModel) -> dict[str, Any]:
-    """`file.name` → function, of all that `LOOPS` names in the files of the model's classes."""
+    """`file.name` → function, of all that `REPLACED` names in the files of the model's classes."""
     found = {}
     for name in {type(part).__module__ for part in model.modules()}:
-        for path in LOOPS:
+        for path in REPLACED:
             owner: Any = sys.modules[name]
             for part in path.split("."):
                 owner = vars(owner).get(part) if owner is not None else None
@@ -192,7 +192,7 @@ def test_a_scan_gives_what_the_loop_gives(name: str) -> None:
     for size in LENGTHS:
         feed = prompt(*size)
         expected = answer(part, feed)
-        with scanned(model):
+        with replaced(model):
             assert_near(answer(part, feed), expected)
 
 
@@ -227,7 +227,7 @@ def test_the_models_own_code_is_back_after_a_trace(fails: bool, monkeypatch: pyt
 def test_only_the_files_of_the_model_are_touched() -> None:
     model, other = built("mamba"), built("rwkv")
     before = loops_of(other)
-    with scanned(model):
+    with replaced(model):
         assert loops_of(other) == before
 
 
@@ -236,5 +236,5 @@ def test_a_model_without_a_loop_is_traced_as_it_is(monkeypatch: pytest.MonkeyPat
 
     model = TINY["llama"]()
     code = {id(part): type(part).forward for part in model.modules()}
-    with scanned(model):
+    with replaced(model):
         assert {id(part): type(part).forward for part in model.modules()} == code

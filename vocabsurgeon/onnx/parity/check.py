@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.attention import EAGER, attention_of, eager
 from vocabsurgeon.onnx.expected import export_element
 from vocabsurgeon.onnx.files import OnnxFile, read_onnx
 from vocabsurgeon.onnx.load import load_model
@@ -17,6 +19,7 @@ from vocabsurgeon.onnx.parity.bisect import Unfound
 from vocabsurgeon.onnx.parity.crossed import compare_crossed
 from vocabsurgeon.onnx.parity.crossed_sides import OnnxCrossSide, TorchCrossSide
 from vocabsurgeon.onnx.parity.locate import locate
+from vocabsurgeon.onnx.parity.own_ways import padding_alone, with_eager
 from vocabsurgeon.onnx.parity.pair import OtherShape, Pair
 from vocabsurgeon.onnx.parity.report import ParityReport
 from vocabsurgeon.onnx.parity.sides import OnnxSide, TorchSide
@@ -86,29 +89,68 @@ def check_parity(
     `model` is the checkpoint in the graph's dtype where it is loaded already, `task` what it was exported for. Padded
     positions are left out: what a softmax over nothing gives differs by runtime. Greedy decoding takes the model's
     choice at each step on both sides, so every step counts. A context longer than a sliding window, or than the
-    original context of a stretched one, is added where the model has it. A failure is taken apart by layers. Memory
-    grows with the longest prompt, not with their number. Raises `OnnxError` where either side cannot be loaded, or
-    does not run on what the other takes.
+    original context of a stretched one, is added where the model has it. Where padded batches alone fail, the model is
+    compared once more with eager attention, which is what was traced. A failure is taken apart by layers. Memory grows
+    with the longest prompt, not with their number. Raises `OnnxError` where either side cannot be loaded, or does not
+    run on what the other takes.
     """
     files = {path.name: path for path in ([graphs] if isinstance(graphs, Path) else graphs)}
     dtype = _dtype_of(list(files.values()))
-    tolerance = tolerance_for(dtype, atol, rtol)
-    inner = tolerance_for(dtype, rtol=rtol)
+    tolerance, inner = tolerance_for(dtype, atol, rtol), tolerance_for(dtype, rtol=rtol)
     if len(files) > 1:
-        crossed = OnnxCrossSide(files[ENCODER], files[DECODER])
         model = load_model(source, _crossed_task_of(source), dtype) if model is None else model
-        pair, states = Pair(TorchCrossSide(model, crossed.caches), crossed, Tally(), progress), Tally(choices=False)
-        skipped = _until_shapes_differ(compare_crossed, pair, states, model, source)
-        encoder = states.report(dtype, tolerance)
-        report = pair.tally.report(dtype, tolerance, skipped, encoder)
-        return _with_place(pair, report, states if not encoder.passed else pair.tally, inner)
+        return _with_place(_crossed(files, model, source, dtype, tolerance, progress), inner)
     export = OnnxSide(next(iter(files.values())))
     task = _task_of(source, export) if task is None else task
     model = load_model(source, task, dtype) if model is None else model
+    compare = partial(_single, export, model, source, task, dtype, tolerance, progress)
+    found = compare()
+    if padding_alone(found.report) and attention_of(model) != EAGER:
+        with eager(model):
+            agreeing = compare().report
+        if agreeing.passed:
+            return with_eager(agreeing, found.report, attention_of(model))
+    return _with_place(found, inner)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A comparison before its failure is taken apart. `tally`: where the difference is that counts."""
+
+    pair: Pair
+    tally: Tally
+    report: ParityReport
+
+
+def _single(
+    export: OnnxSide,
+    model: PreTrainedModel,
+    source: Checkpoint,
+    task: Task,
+    dtype: str,
+    tolerance: Tolerance,
+    progress: Progress,
+) -> _Found:
     torch_side = TorchSide(model, export.inputs, export.output, export.caches)
     pair = Pair(torch_side, export, Tally(choices=export.output == LOGITS), progress)
     skipped = _until_shapes_differ(compare_single, pair, model, source, task)
-    return _with_place(pair, pair.tally.report(dtype, tolerance, skipped), pair.tally, inner)
+    return _Found(pair, pair.tally, pair.tally.report(dtype, tolerance, skipped))
+
+
+def _crossed(
+    files: Mapping[str, Path],
+    model: PreTrainedModel,
+    source: Checkpoint,
+    dtype: str,
+    tolerance: Tolerance,
+    progress: Progress,
+) -> _Found:
+    export = OnnxCrossSide(files[ENCODER], files[DECODER])
+    pair, states = Pair(TorchCrossSide(model, export.caches), export, Tally(), progress), Tally(choices=False)
+    skipped = _until_shapes_differ(compare_crossed, pair, states, model, source)
+    encoder = states.report(dtype, tolerance)
+    report = pair.tally.report(dtype, tolerance, skipped, encoder)
+    return _Found(pair, pair.tally if encoder.passed else states, report)
 
 
 def _until_shapes_differ(compare: Callable[..., tuple[str, ...]], *given: Any) -> tuple[str, ...]:
@@ -119,14 +161,15 @@ def _until_shapes_differ(compare: Callable[..., tuple[str, ...]], *given: Any) -
         return (f"all after {stopped}: there shapes differ",)
 
 
-def _with_place(pair: Pair, report: ParityReport, tally: Tally, tolerance: Tolerance) -> ParityReport:
-    """A report that did not pass, with where the largest difference in `tally` starts."""
+def _with_place(found: _Found, tolerance: Tolerance) -> ParityReport:
+    """The report; where it did not pass, with where the largest difference in the tally starts."""
+    report = found.report
     if report.passed:
         return report
-    if tally.other_shape is not None:
+    if found.tally.other_shape is not None:
         return replace(report, first_difference=Unfound("there are no two numbers to compare"))
-    pair.progress("look for the first difference", 0, 1)
-    return replace(report, first_difference=locate(pair, tally.trail, report.tolerance, tolerance))
+    found.pair.progress("look for the first difference", 0, 1)
+    return replace(report, first_difference=locate(found.pair, found.tally.trail, report.tolerance, tolerance))
 
 
 def _task_of(source: Checkpoint, export: OnnxSide) -> Task:

@@ -24,6 +24,10 @@ _CHUNK_LOGITS = 1 << 25
 _MOST_CHUNK = 128
 
 
+UNPADDED = frozenset({"new tokens", "full sequence", "one token", "one token, continued"})
+"""The checks of `compare_full`, in which no position is padding."""
+
+
 def compare_full(pair: Pair, prompts: Mapping[str, Sequence[int]]) -> None:
     """Each prompt by itself, from an empty cache; and the first token of one alone, then several on the cache of it."""
     for done, (name, ids) in enumerate(prompts.items()):
@@ -90,9 +94,10 @@ def fits_one_call(pair: Pair, tokens: int) -> bool:
 
 
 def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:
-    """Ids and mask `[batch, longest]` of prompts filled up with id 0, which the mask hides."""
+    """Ids and mask `[batch, longest]` of prompts filled up with ids of their own, which the mask hides. One id alone would
+    leave a model that scores padding (MiniMax M3) a choice among equals."""
     longest = max(map(len, prompts))
-    ids = np.zeros((len(prompts), longest), np.int64)
+    ids = np.stack([np.resize(np.array(prompt, np.int64), longest) for prompt in prompts])
     mask = np.zeros_like(ids)
     for row, prompt in enumerate(prompts):
         place = slice(longest - len(prompt), None) if left else slice(None, len(prompt))

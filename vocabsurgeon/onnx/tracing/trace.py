@@ -5,12 +5,11 @@ The graph comes out as traced, weights in the checkpoint's orientation and share
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vocabsurgeon.checkpoint.quiet import mute, quiet
+from vocabsurgeon.checkpoint.quiet import mute
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.attention import eager
 from vocabsurgeon.onnx.horizons import most_tokens, stated
 from vocabsurgeon.onnx.parts import Part
 from vocabsurgeon.onnx.probe import first_line
@@ -31,8 +30,9 @@ from vocabsurgeon.onnx.signature import (
 from vocabsurgeon.onnx.tracing.assumed_lengths import broken_assumption
 from vocabsurgeon.onnx.tracing.complex_numbers import spell_unsqueezes
 from vocabsurgeon.onnx.tracing.dynamic_rotary import dynamic_rotary
+from vocabsurgeon.onnx.tracing.known_sizes import state_sizes
 from vocabsurgeon.onnx.tracing.local_attention import local_attention
-from vocabsurgeon.onnx.tracing.recurrences.scanned import scanned
+from vocabsurgeon.onnx.tracing.replaced import replaced
 from vocabsurgeon.onnx.tracing.unread import unread
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ _CHUNKS = (
     "attention_chunk_size",
     "attention_window",
     "block_size",
+    "compress_rates",
+    "index_block_size",
     "local_radius",
     "local_attn_chunk_length",
     "lsh_attn_chunk_length",
@@ -73,8 +75,8 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
     from transformers.exporters.utils import apply_fx_node_fixes, apply_patches
 
     with (
-        _traceable(model),
-        scanned(model),
+        eager(model),
+        replaced(model),
         local_attention(model),
         dynamic_rotary(model),
         torch.no_grad(),
@@ -94,6 +96,7 @@ def trace(model: PreTrainedModel, part: Part, opset: int | None) -> onnx_ir.Mode
             _check_lengths(program, model, part)
             apply_fx_node_fixes("onnx", program.graph_module)
             spell_unsqueezes(program.graph_module)
+            state_sizes(program.graph_module)
             converted: Any = torch.onnx.export(
                 program,
                 args=(),
@@ -183,17 +186,3 @@ def _wrapper(model: PreTrainedModel, part: Part) -> torch.nn.Module:
             return list(part.call(dict(zip(part.signature.inputs, tensors, strict=True))))
 
     return Traced().eval()
-
-
-@contextmanager
-def _traceable(model: PreTrainedModel) -> Iterator[None]:
-    """The model with eager attention inside the block: plain matrix products and a softmax that stays finite on rows
-    that attend to nothing. The implementation it had comes back."""
-    before = model.config._attn_implementation
-    with quiet():
-        model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        with quiet():
-            model.set_attn_implementation(before)

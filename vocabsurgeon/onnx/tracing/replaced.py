@@ -1,6 +1,7 @@
-"""Which functions of transformers' modeling files loop over tokens, and what takes their place while a model is traced.
+"""Which functions of transformers' modeling files go by the number of tokens, and what takes their place in a trace.
 
-A Python loop is traced as often as the example has tokens: the graph would know that length alone.
+A Python loop is traced as often as the example has tokens, a branch as the example takes it: the graph would know that
+length alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from vocabsurgeon.onnx.tracing.recurrences.counted_mask import counted_mask
+from vocabsurgeon.onnx.tracing.compressed_step import compressed_step
+from vocabsurgeon.onnx.tracing.counted_mask import counted_mask
 from vocabsurgeon.onnx.tracing.recurrences.delta_rule import delta_rule
 from vocabsurgeon.onnx.tracing.recurrences.griffin import rnn_scan
 from vocabsurgeon.onnx.tracing.recurrences.lightning import lightning_attention
@@ -22,7 +24,7 @@ from vocabsurgeon.onnx.tracing.recurrences.xlstm import matrix_lstm
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LOOPS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+REPLACED: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "mamba_selective_scan": selective_scan,
     "rwkv_linear_attention_cpu": linear_attention,
     "RecurrentGemmaRglru._rnn_scan": rnn_scan,
@@ -31,14 +33,15 @@ LOOPS: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "chunk_kimi_delta_attention": delta_rule,
     "MiniMaxLightningAttention.forward": lightning_attention,
     "CpmAntModel._prepare_attention_mask": counted_mask,
+    "DeepseekV4HCACompressor.forward": compressed_step,
 }
-"""A function or a method of a modeling file → what gives its scanned form. Read from transformers 5.24; a function that
-several files hold is the same in each of them."""
+"""A function or a method of a modeling file → what gives the form that holds at every length. Read from transformers
+5.24; a function that several files hold is the same in each of them."""
 
 
 @contextmanager
-def scanned(model: PreTrainedModel) -> Iterator[None]:
-    """Every function in `LOOPS` that the modeling files of `model` define is its scanned form inside the block.
+def replaced(model: PreTrainedModel) -> Iterator[None]:
+    """Every function in `REPLACED` that the modeling files of `model` define is that form inside the block.
 
     The functions of a file are one for all models of its types, so no other model may run meanwhile. They come back
     however the block ends.
@@ -48,7 +51,7 @@ def scanned(model: PreTrainedModel) -> Iterator[None]:
     patches = [
         (owner, path.rpartition(".")[2], replacement)
         for file in _modeling_files(model)
-        for path, replacement in LOOPS.items()
+        for path, replacement in REPLACED.items()
         if (owner := _owner(file, path)) is not None
     ]
     with patch_attributes(patches):
