@@ -139,25 +139,12 @@ def test_a_cross_cache_that_is_not_read_fails(kinds: Get, tmp_path: Path) -> Non
     assert "decoded in steps" in report.worst or "greedy" in report.worst
 
 
-def test_states_of_another_kind_mean_no_cache_and_a_note(tmp_path: Path) -> None:
-    import transformers
-
-    config = transformers.Mamba2Config(
-        vocab_size=64,
-        hidden_size=16,
-        num_hidden_layers=1,
-        state_size=8,
-        head_dim=8,
-        num_heads=4,
-        n_groups=1,
-        chunk_size=4,
-        expand=2,
-    )
-    transformers.Mamba2ForCausalLM(config).save_pretrained(tmp_path / "c")
+def test_states_in_a_form_of_their_own_mean_no_cache_and_a_note(tmp_path: Path) -> None:
+    built("rwkv", "RwkvForCausalLM", tied=True).model.save_pretrained(tmp_path / "c")
     report = export(tmp_path / "c", tmp_path / "o")
     assert report.passed, report.notes
     assert report.inputs == ("input_ids", "attention_mask", "position_ids")
-    assert any("without a cache" in note for note in report.notes)
+    assert "exported without a cache: the model keeps states in a form of its own" in report.notes
 
 
 @pytest.mark.parametrize(
@@ -168,6 +155,8 @@ def test_states_of_another_kind_mean_no_cache_and_a_note(tmp_path: Path) -> None
         ("fsmt", "FSMTForConditionalGeneration", True),  # wants it as it is
         ("neomme", "NeoMMEForMaskedLM", False),  # a window for each layer
         ("perceiver", "PerceiverForMaskedLM", False),  # answers for every position it has
+        ("tapas", "TapasForMaskedLM", False),  # sums over segments, by nodes that are put in after tracing
+        ("rembert", "RemBertForCausalLM", True),  # wraps its cache as if there were an encoder
     ],
 )
 def test_classes_with_ways_of_their_own(tmp_path: Path, model_type: str, named: str, caches: bool) -> None:

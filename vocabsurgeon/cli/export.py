@@ -28,7 +28,7 @@ from vocabsurgeon.onnx.tasks import TASKS
     show_default=True,
     help="What the graphs are for (auto: by the architecture in the config).",
 )
-@click.option("--no-cache", is_flag=True, help="Export without past_key_values.")
+@click.option("--no-cache", is_flag=True, help="Export without a cache: no keys, values or states go in or out.")
 @click.option("--opset", type=int, metavar="N", help="ONNX opset version.")
 @click.option(
     "--atol", type=float, callback=finite, metavar="X", help="Absolute tolerance of the logits (default: by dtype)."

@@ -94,8 +94,8 @@ def fits_one_call(pair: Pair, tokens: int) -> bool:
 
 
 def padded(prompts: Sequence[Sequence[int]], left: bool) -> tuple[Array, Array]:
-    """Ids and mask `[batch, longest]` of prompts filled up with ids of their own, which the mask hides. One id alone would
-    leave a model that scores padding (MiniMax M3) a choice among equals."""
+    """Ids and mask `[batch, longest]` of prompts filled up with ids of their own, which the mask hides. One id alone
+    would leave a model that scores padding (MiniMax M3) a choice among equals."""
     longest = max(map(len, prompts))
     ids = np.stack([np.resize(np.array(prompt, np.int64), longest) for prompt in prompts])
     mask = np.zeros_like(ids)

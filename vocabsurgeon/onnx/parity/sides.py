@@ -124,8 +124,9 @@ def tensors_of(arrays: Mapping[str, Array], dtype: torch.dtype | None = None) ->
 
 
 def arrays_of(cache: Any, model: PreTrainedModel, role: str = "") -> dict[str, Array]:
-    """What a cache of `model` holds as float32 arrays, by the names of the inputs that take it."""
-    return {slot.name: numbers(slot.read(cache)) for slot in slots_of(cache, model.config, role)}
+    """What a cache of `model` holds as float32 arrays, by the names of the inputs that take it; copied, as models write
+    over their states in place."""
+    return {slot.name: numbers(slot.read(cache)).copy() for slot in slots_of(cache, model.config, role)}
 
 
 def numbers(tensor: torch.Tensor) -> Array:
