@@ -156,6 +156,7 @@ def test_states_in_a_form_of_their_own_mean_no_cache_and_a_note(tmp_path: Path) 
         ("neomme", "NeoMMEForMaskedLM", False),  # a window for each layer
         ("perceiver", "PerceiverForMaskedLM", False),  # answers for every position it has
         ("tapas", "TapasForMaskedLM", False),  # sums over segments, by nodes that are put in after tracing
+        ("t5gemma", "T5GemmaForConditionalGeneration", True),  # a decoder with windows, whose cache transformers cuts
         ("rembert", "RemBertForCausalLM", True),  # wraps its cache as if there were an encoder
     ],
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vocabsurgeon.errors import OnnxError
-from vocabsurgeon.onnx.caches import CacheForm, form_of
+from vocabsurgeon.onnx.caches import CacheForm, form_of, whole
 from vocabsurgeon.onnx.decoder_part import CACHELESS
 from vocabsurgeon.onnx.model_calls import cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parts import DECODER, ENCODER, Feed, Part, Parts
@@ -51,16 +51,11 @@ def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
     kind, states = type(encoded), encoded[HIDDEN]
     ids = torch.zeros(1, 2, dtype=torch.int64)
     mask = None if speech else feed[MASK]
-    outputs = answer(
-        model,
-        encoder_outputs=kind(last_hidden_state=states),
-        attention_mask=mask,
-        decoder_input_ids=ids,
-        **uses_cache(model, cache),
-    )
+    given = {"encoder_outputs": kind(last_hidden_state=states), "attention_mask": mask, "decoder_input_ids": ids}
+    outputs = answer(model, **given, **uses_cache(model, cache))
     encoder = _encoder(model, feed, states)
     form = None if mask is None else _mask_form(model, kind(last_hidden_state=states), mask, ids)
-    forms = _forms(outputs, model) if cache else None
+    forms = _forms(model, given, cache_of(outputs)) if cache else None
     kept = () if forms is None else forms.kept(model.dtype)
     signature = cross_decoder(kept, outputs.logits.shape[-1], states.shape[-1], mask is not None)
     notes = (CACHELESS,) if cache and forms is None else ()
@@ -128,13 +123,17 @@ class _Forms:
         return _in_turn(self.own.read(cache.self_attention_cache), self.crossed.read(cache.cross_attention_cache))
 
 
-def _forms(outputs: Any, model: PreTrainedModel) -> _Forms | None:
-    """The forms of the decoder's caches, None where they are no key and value a layer each."""
-    cache = cache_of(outputs)
-    own, crossed = (
-        form_of(getattr(cache, f"{name}_attention_cache", None), model.config, role)
-        for name, role in (("self", "decoder."), ("cross", "encoder."))
-    )
+def _forms(model: PreTrainedModel, given: dict[str, Any], kept: Any) -> _Forms | None:
+    """The forms of the decoder's caches, asked for with some that keep everything; None where those that it `kept` are
+    no key and value a layer each."""
+    from transformers.cache_utils import EncoderDecoderCache
+
+    if not isinstance(kept, EncoderDecoderCache):
+        return None
+    empty = EncoderDecoderCache(whole(kept.self_attention_cache), whole(kept.cross_attention_cache))
+    cache = cache_of(answer(model, **given, **uses_cache(model, True), **{cache_argument(model): empty}))
+    own = form_of(cache.self_attention_cache, model.config, "decoder.")
+    crossed = form_of(cache.cross_attention_cache, model.config, "encoder.")
     if own is None or crossed is None or len(own.slots) != len(crossed.slots) or len(own.slots) % 2:
         return None
     return _Forms(own, crossed)

@@ -40,7 +40,8 @@ def page(seen: Iterable[Outcome]) -> str:
     ]
     notes = "\n".join(f"{number}. {reason}" for reason, number in reasons.items())
     versions = {name: version(name) for name in ("transformers", "torch", "onnxruntime")}
-    return _HEAD.format(counts=_counts(by_class), **versions) + "\n".join(rows) + f"\n\n## Reasons\n\n{notes}\n"
+    counts = f"{_counts(by_class)}\n{_cacheless(by_class)}"
+    return _HEAD.format(counts=counts, **versions) + "\n".join(rows) + f"\n\n## Reasons\n\n{notes}\n"
 
 
 def read(lines: Iterable[str]) -> list[Outcome]:
@@ -67,3 +68,14 @@ def _counts(by_class: Mapping[tuple[str, str], Mapping[str, Outcome]]) -> str:
         tried = len(verdicts) - verdicts.count("unbuilt")
         told.append(f"{where} {verdicts.count('passed')} of the {tried} that could be built pass")
     return f"Classes: {len(by_class)}; {', '.join(told)}."
+
+
+def _cacheless(by_class: Mapping[tuple[str, str], Mapping[str, Outcome]]) -> str:
+    """The classes that decode there by a graph of its own, and here over the whole text."""
+    told = [
+        name
+        for (_, name), found in sorted(by_class.items())
+        if {"ours", "theirs"} <= set(found) and "decode" in found["theirs"].why and found["ours"].why.startswith("no")
+        if all(outcome.verdict == "passed" for outcome in found.values())
+    ]
+    return f"With a *decode* there and no cache here: {', '.join(told) or 'none'}."

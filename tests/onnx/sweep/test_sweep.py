@@ -36,4 +36,17 @@ def test_a_page_tells_what_failed_and_why() -> None:
     text = page(seen)
     assert "| a | A | cache | no (1) |\n| b | B | no (1) | not measured |" in text
     assert "here 1 of the 2 that could be built pass, alone 0 of the 1" in text
+    assert "With a *decode* there and no cache here: none." in text
     assert text.endswith("1. the class is odd\n")
+
+
+def test_a_page_tells_what_has_no_cache_here() -> None:
+    seen = [
+        Outcome("a", "A", "ours", "passed", "no cache: A keeps none"),
+        Outcome("a", "A", "theirs", "passed", "prefill decode"),
+        Outcome("b", "B", "ours", "passed", "cache"),
+        Outcome("b", "B", "theirs", "passed", "prefill decode"),
+        Outcome("c", "C", "ours", "passed", "no cache"),
+        Outcome("c", "C", "theirs", "passed", "model"),
+    ]
+    assert "With a *decode* there and no cache here: A." in page(seen)
