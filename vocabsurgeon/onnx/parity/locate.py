@@ -93,9 +93,10 @@ def _kept(pair: Pair, call: Call) -> dict[int, list[Kept]]:
     held = model.kept(pair.model_past)
     found: dict[int, list[Kept]] = {}
     for name, theirs in pair.export_past.items():
-        ours, layer, part = held.get(name), layer_of(name), part_of(name)
+        ours = held.get(name)
         if ours is None:
-            continue
+            continue  # another exporter's name
+        layer, part = layer_of(name), part_of(name)
         kept = f"cache of layer {layer} ({part})"
         if is_state(name) and ours.shape == theirs.shape:
             found.setdefault(layer, []).append(Kept(kept, ours, theirs, np.ones(ours.shape[:2], bool)))
