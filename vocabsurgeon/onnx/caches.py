@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from vocabsurgeon.onnx.compressed_cache import compresses, whole_compression
+from vocabsurgeon.onnx.compressed_cache import PROJECTED, compresses, whole_compression
+from vocabsurgeon.onnx.horizons import stated
 from vocabsurgeon.onnx.signature import BATCH, PAST, Dimensions, KeptTensor, growing_name, state_name
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _INDEXES = {"indexer_keys": ("indexer_key", 1), "idx_keys": ("indexer_key", 2)}
 _GROWING = {"keys": ("key", 2), "values": ("value", 2), **_INDEXES}
 """Attribute of a layer → what it is called, and the axis along which it grows."""
-_PROJECTED = {"projected_kv": "kv", "projected_gate": "gate"}
-"""The same for what a layer holds by name, `[batch, length, width]`."""
 _STATES = {"conv_states": "conv", "recurrent_states": "recurrent"}
 """Attribute of a layer → what kind of state it holds, by number."""
 _SCANS = ("mamba_d_state", "ssm_state_size", "state_size")
@@ -105,13 +104,13 @@ def of_own_tokens(cache: Any) -> Any:
 
 def slots_of(cache: Any, config: Any, role: str = "") -> Iterator[Slot]:
     """Where a cache that has been filled holds its tensors, layer by layer."""
-    scans = any(hasattr(config.get_text_config(), key) for key in _SCANS)
+    scans = any(stated(config.get_text_config(), key) for key in _SCANS)
     for number, layer in enumerate(cache.layers):
         place = ("layers", number)
         for attribute, (part, axis) in _GROWING.items():
             if getattr(layer, attribute, None) is not None:
                 yield Slot(growing_name(number, f"{role}{part}"), (*place, attribute), axis)
-        for attribute, part in _PROJECTED.items():
+        for attribute, part in PROJECTED.items():
             for key in getattr(layer, attribute, ()):
                 yield Slot(growing_name(number, f"{key}_{part}"), (*place, attribute, key), 1)
         for attribute, kind in _STATES.items():

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+PROJECTED = {"projected_kv": "kv", "projected_gate": "gate"}
+"""Attribute of such a layer → what it is called; it holds `[batch, length, width]` by the name of a compressor."""
+
 
 def compresses(layer: Any) -> bool:
     """Whether a layer of a transformers cache keeps compressed keys."""
@@ -24,8 +27,6 @@ def whole_compression(layer: Any) -> Any:
     from transformers.cache_utils import DynamicLayer
 
     class WholeCompression(DynamicLayer):  # type: ignore[no-untyped-call]
-        """`projected_kv`, `projected_gate`: name of a compressor → `[batch, length, width]`."""
-
         def __init__(self, rate: int) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
             self.compress_rate = rate

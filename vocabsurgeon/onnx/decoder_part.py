@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.cacheless import CACHELESS, PREFIXED, STATEFUL, without_cache
 from vocabsurgeon.onnx.caches import CacheForm, form_of, of_own_tokens, whole
 from vocabsurgeon.onnx.model_calls import accepts_positions, cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parts import MODEL, Feed, Part, Parts
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-STATEFUL = "exported without a cache: the model keeps states in a form of its own"
-CACHELESS = "exported without a cache: the model keeps none"
-PREFIXED = "exported without a cache: the model keeps other tokens than the text's (a prompt of its own)"
 _STATES = "_is_stateful"
 """What transformers calls models of Mamba's kind; not all of them give back what they keep."""
 
@@ -45,7 +43,7 @@ def _form(model: PreTrainedModel, given: dict[str, Any]) -> tuple[CacheForm | No
             return None, (STATEFUL if kept is not None or getattr(model, _STATES, False) else CACHELESS,)
         outputs = answer(model, **given, **told, **{cache_argument(model): whole(kept)})
     except OnnxError as error:
-        return None, (f"exported without a cache: with one, {error.message}",)
+        return None, (without_cache(error.message),)
     form = form_of(of_own_tokens(cache_of(outputs)), model.config)
     if form is None:
         return None, (STATEFUL,)

@@ -12,6 +12,7 @@ from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.checkpoint.staging import StagedDirectory
 from vocabsurgeon.errors import OnnxError, UsageError
 from vocabsurgeon.onnx.audit import MAX_RATIO, count
+from vocabsurgeon.onnx.cacheless import without_cache
 from vocabsurgeon.onnx.data_file import write_models
 from vocabsurgeon.onnx.export_report import ExportReport
 from vocabsurgeon.onnx.load import load_model
@@ -158,8 +159,8 @@ class _Attempt:
 
 def _noted(bare: ExportReport, why: str) -> ExportReport:
     """An export without a cache, and what was wrong with one."""
-    note = f"exported without a cache: with one, {why}"
-    return replace(bare, exported=replace(bare.exported, notes=(*bare.exported.notes, note)))
+    notes = (*bare.exported.notes, without_cache(why))
+    return replace(bare, exported=replace(bare.exported, notes=notes))
 
 
 def _finish(report: ExportReport, staged: StagedDirectory) -> ExportReport:

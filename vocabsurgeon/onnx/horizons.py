@@ -14,6 +14,8 @@ BEYOND = 24
 """How many tokens such a context goes on."""
 _UNSTATED = 4096
 _LENGTHS = ("max_position_embeddings", "max_target_positions")
+_RATES = "compress_rates"
+"""Config key: tokens that are compressed to one; an index chooses among those of the least."""
 _WINDOWS = {
     "sliding_window": "window",
     "attention_window": "window",
@@ -21,7 +23,7 @@ _WINDOWS = {
     "window_size": "window",
     "local_radius": "window",
     "attention_chunk_size": "attention chunk",
-    "compress_rates": "compressed window",
+    _RATES: "compressed window",
     "index_topk": "index",
 }
 """Config key → what it is the size of, in tokens; a list has one for each layer, a mapping one for each kind of it."""
@@ -40,6 +42,8 @@ def horizons(config: Any) -> dict[str, int]:
     blocks = [max(stated(config, key), default=0) for key in _BLOCKS]
     if all(blocks):
         found["index"] = prod(blocks)
+    elif "index" in found:
+        found["index"] *= min(stated(config, _RATES), default=1)
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
         found["original context"] = int(rope["original_max_position_embeddings"])

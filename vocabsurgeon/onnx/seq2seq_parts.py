@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vocabsurgeon.errors import OnnxError
+from vocabsurgeon.onnx.cacheless import CACHELESS, STATEFUL, without_cache
 from vocabsurgeon.onnx.caches import CacheForm, form_of, whole
-from vocabsurgeon.onnx.decoder_part import CACHELESS
 from vocabsurgeon.onnx.model_calls import cache_argument, cache_of, uses_cache
 from vocabsurgeon.onnx.parts import DECODER, ENCODER, Feed, Part, Parts
 from vocabsurgeon.onnx.probe import answer
@@ -55,10 +55,9 @@ def seq2seq_parts(model: PreTrainedModel, cache: bool) -> Parts:
     outputs = answer(model, **given, **uses_cache(model, cache))
     encoder = _encoder(model, feed, states)
     form = None if mask is None else _mask_form(model, kind(last_hidden_state=states), mask, ids)
-    forms = _forms(model, given, cache_of(outputs)) if cache else None
+    forms, notes = _forms(model, given, cache_of(outputs)) if cache else (None, ())
     kept = () if forms is None else forms.kept(model.dtype)
     signature = cross_decoder(kept, outputs.logits.shape[-1], states.shape[-1], mask is not None)
-    notes = (CACHELESS,) if cache and forms is None else ()
     return Parts((encoder, Part(DECODER, signature, _call(model, forms, kind, form))), notes)
 
 
@@ -123,20 +122,25 @@ class _Forms:
         return _in_turn(self.own.read(cache.self_attention_cache), self.crossed.read(cache.cross_attention_cache))
 
 
-def _forms(model: PreTrainedModel, given: dict[str, Any], kept: Any) -> _Forms | None:
-    """The forms of the decoder's caches, asked for with some that keep everything; None where those that it `kept` are
-    no key and value a layer each."""
+def _forms(model: PreTrainedModel, given: dict[str, Any], kept: Any) -> tuple[_Forms | None, tuple[str, ...]]:
+    """The forms of the decoder's caches, asked for with some that keep everything, or none and the reason. `kept`: the
+    model's own, which may be something else than a key and a value a layer on both sides."""
     from transformers.cache_utils import EncoderDecoderCache
 
+    if kept is None:
+        return None, (CACHELESS,)
     if not isinstance(kept, EncoderDecoderCache):
-        return None
+        return None, (STATEFUL,)
     empty = EncoderDecoderCache(whole(kept.self_attention_cache), whole(kept.cross_attention_cache))
-    cache = cache_of(answer(model, **given, **uses_cache(model, True), **{cache_argument(model): empty}))
+    try:
+        cache = cache_of(answer(model, **given, **uses_cache(model, True), **{cache_argument(model): empty}))
+    except OnnxError as error:
+        return None, (without_cache(error.message),)
     own = form_of(cache.self_attention_cache, model.config, "decoder.")
     crossed = form_of(cache.cross_attention_cache, model.config, "encoder.")
     if own is None or crossed is None or len(own.slots) != len(crossed.slots) or len(own.slots) % 2:
-        return None
-    return _Forms(own, crossed)
+        return None, (STATEFUL,)
+    return _Forms(own, crossed), ()
 
 
 def _in_turn(own: Sequence[Kind], crossed: Sequence[Kind]) -> list[Kind]:

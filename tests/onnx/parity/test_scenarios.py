@@ -198,4 +198,10 @@ def test_horizons_are_read_from_the_config() -> None:
     led = transformers.LEDConfig(attention_window=[8, 16])
     assert horizons.horizons(led) == {"window": 16}
     assert horizons.horizons(transformers.LlamaConfig()) == {}
+    assert horizons.horizons(transformers.DeepseekV32Config(index_topk=8)) == {"index": 8}
+    rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 16}
+    compressed = transformers.DeepseekV4Config(compress_rates=rates, index_topk=3, sliding_window=8)
+    assert horizons.horizons(compressed) == {"window": 8, "compressed window": 16, "index": 12}
+    blocks = transformers.MiniMaxM3VLTextConfig(index_topk_blocks=2, index_block_size=6)
+    assert horizons.horizons(blocks) == {"index": 12}
     assert horizons.horizons(transformers.Qwen2Config(sliding_window=8, use_sliding_window=False)) == {}
