@@ -18,11 +18,13 @@ TREES = {file: ast.parse(file.read_text()) for file in FILES}
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "checkpoint": {"errors"},
-    "vocabulary": {"checkpoint", "errors"},
-    "surgery": {"vocabulary", "checkpoint", "errors"},
-    "onnx": {"checkpoint", "errors"},
+    "tokenizer": {"checkpoint", "errors"},
+    "classes": {"checkpoint", "errors"},
+    "vocabulary": {"classes", "tokenizer", "checkpoint", "errors"},
+    "surgery": {"vocabulary", "classes", "tokenizer", "checkpoint", "errors"},
+    "onnx": {"classes", "tokenizer", "checkpoint", "errors"},
     "report": set(),
-    "cli": {"surgery", "onnx", "vocabulary", "checkpoint", "report", "errors"},
+    "cli": {"surgery", "onnx", "vocabulary", "classes", "tokenizer", "checkpoint", "report", "errors"},
     "__main__": {"cli"},
 }
 """Layer → the layers it may import besides itself."""
