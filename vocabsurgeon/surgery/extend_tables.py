@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from vocabsurgeon.checkpoint.edits import CopyOf, MeanOf, RowExpression, TensorEdit, WriteRows
+from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.extend_plan import RowCounts
 from vocabsurgeon.surgery.plan import Refusal
 from vocabsurgeon.surgery.row_init import RowContext, for_vector, subword_mean
 from vocabsurgeon.vocabulary.describe import Description
+from vocabsurgeon.vocabulary.table_account import UnknownTable, short_copies
 from vocabsurgeon.vocabulary.tables import Table, Tables
 
 SIDES = ("encoder", "decoder", "both")
@@ -68,6 +70,78 @@ def refuse_taken(grown: Grown, counts: RowCounts) -> Refusal | None:
         f"id {taken[0]} has a row on the decoder's side, which has {grown.before}: its vocabulary may use that row",
         ways_out=(f"bring a tokenizer whose next id is {grown.before}, or extend the encoder's side",),
     )
+
+
+def require_keepable(description: Description, grown: Grown, keys: Collection[str]) -> None:
+    """Raises `UsageError` for a key of `--keep-size` that is not stored, or that is a table which grows."""
+    for key in keys:
+        if key not in description.source.tensors:
+            where = description.source.root
+            raise UsageError(f"no tensor {key} is stored", where=where, hint="`--keep-size` names stored tensors")
+        if any(table.key == key for table in grown.tables):
+            raise UsageError(f"{key} is a table of the vocabulary: it grows with it", where="--keep-size")
+
+
+def refuse_left_behind(
+    description: Description, grown: Grown, counts: RowCounts, keep_size: Collection[str]
+) -> Refusal | None:
+    """The refusal to let a tensor that has an entry for each id go without entries for new ones."""
+    if not counts.changed:
+        return None
+    apart = [table for table in short_copies(description.tables) if table.key not in keep_size]
+    short = [
+        table
+        for table in description.not_understood
+        if table.info.key not in keep_size and _ends_before(table, description, grown, counts)
+    ]
+    lines = [
+        *(
+            f"{_shown(table)} is a copy that has {table.rows} rows, not {description.tables.main.rows}"
+            for table in apart
+        ),
+        *(
+            f"{_shown(table)} has an entry for each id and would stay short of {counts.after}: {table.reason}"
+            for table in short
+        ),
+    ]
+    if not lines:
+        return None
+    named: list[Table | UnknownTable] = [*apart, *short]
+    keys = " ".join(f"--keep-size {table.info.key}" for table in named[:_MOST])
+    ways = [f"`{keys}` leaves what you know to need no entries for new ids as it is"]
+    if apart:
+        ways.insert(0, "fetch the checkpoint again, or undo the edit that resized the other tables alone")
+    return Refusal("extend", lines[0], tuple(lines[1:]), tuple(ways))
+
+
+_MOST = 8
+"""Keys that a way out spells."""
+
+
+def left_notes(description: Description, counts: RowCounts, keep_size: Collection[str]) -> tuple[str, ...]:
+    """What the user should know of the tensors with an entry for each id that were left as they are."""
+    if not counts.changed:
+        return ()
+    left = description.not_understood
+    kept = [table for table in left if table.info.key in keep_size]
+    return (
+        *(f"{table.info.key} was left at {table.entries} entries, as --keep-size says" for table in kept),
+        *(f"{table.info.key}: its entries at new ids were left as they are" for table in left if table not in kept),
+    )
+
+
+def _ends_before(table: UnknownTable, description: Description, grown: Grown, counts: RowCounts) -> bool:
+    """Whether new ids lie behind the end of `table`; one of the size of a vocabulary that stays is no matter."""
+    others = [other for other in description.tables.stored if other not in grown.tables]
+    if table.entries != grown.before and any(other.rows == table.entries for other in others):
+        return False
+    beyond = max((like.beyond for like in grown.tables if like.rows == table.entries), default=0)
+    needed = max((*counts.tokens, *counts.filled, *counts.padding)) + 1
+    return table.entries - beyond < needed
+
+
+def _shown(table: Table | UnknownTable) -> str:
+    return f"{table.info.file}: {table.info.key} {list(table.info.shape)}"
 
 
 def table_edit(table: Table, rows: Mapping[int, RowExpression], context: RowContext, counts: RowCounts) -> WriteRows:

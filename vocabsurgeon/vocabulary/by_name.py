@@ -20,10 +20,10 @@ DECIDED_BY = "shapes and names"
 _SIZE = re.compile(r"vocab_size|n_vocab|n_words|vocabulary_size")
 _OUTPUT = re.compile(r"lm_head|head|output|out_proj|proj_out|embed_out|unembed|decoder|logits|generator", re.IGNORECASE)
 _INPUT = re.compile(r"embed|wte|emb\b|token|word|shared", re.IGNORECASE)
-_NEITHER = re.compile(
+NEITHER = re.compile(
     r"pos(?!t)|wpe|type|segment|time|patch|vision|visual|image|pixel|audio|speech|rotary|relative", re.IGNORECASE
 )
-"""Tables of positions, segments and other modalities."""
+"""What names tables of positions, segments and other modalities."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _fits(info: TensorInfo, known: Iterable[str], telling: re.Pattern[str], size
     if info.key in known:
         return True
     leaf = info.key.removesuffix(".weight").rpartition(".")[2]
-    return info.shape[0] in sizes and bool(telling.search(leaf)) and not _NEITHER.search(info.key)
+    return info.shape[0] in sizes and bool(telling.search(leaf)) and not NEITHER.search(info.key)
 
 
 def _only(source: Checkpoint, fitting: list[TensorInfo], role: str, option: str) -> TensorInfo | None:

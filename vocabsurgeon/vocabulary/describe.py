@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -10,6 +10,7 @@ from vocabsurgeon.vocabulary.accounting import Accounting, account
 from vocabsurgeon.vocabulary.families import Family
 from vocabsurgeon.vocabulary.quantized import QuantizedTable, quantized_tables
 from vocabsurgeon.vocabulary.sharing import Groups
+from vocabsurgeon.vocabulary.table_account import UnknownTable, account_tables
 from vocabsurgeon.vocabulary.tables import Tables, find_tables
 from vocabsurgeon.vocabulary.tie_state import Tie, TieState, tie_of
 
@@ -37,6 +38,8 @@ class Description:
     bytes: Bytes
     quantized: tuple[QuantizedTable, ...] = ()
     """The tables that are stored quantized: no operation touches those."""
+    not_understood: tuple[UnknownTable, ...] = ()
+    """Stored tensors with a vocabulary axis that are no table, copy or bias: what a new id means there is unknown."""
 
     @property
     def sharing(self) -> Groups:
@@ -54,6 +57,7 @@ class Description:
             "model_type": self.source.config.model_type,
             "architecture": self.tables.architecture,
             "tables": [_table(table) for table in self.tables.stored],
+            "tables_not_understood": [table.to_dict() for table in self.not_understood],
             "tables_found_by": self.tables.decided_by,
             "tables_evidence": list(self.tables.evidence),
             "sharing": [list(group) for group in self.sharing],
@@ -81,11 +85,15 @@ def describe(
     `UsageError` for a key that is not stored.
     """
     tables = find_tables(source, input_key, output_key, trust_remote_code, observed)
+    beside = account_tables(source, tables)
+    tables = replace(tables, others=(*tables.others, *beside.copies))
     quantized = quantized_tables(source, tables)
     pair = [table for table in quantized if table.role != "other"]
     tie = tie_of(source, tables, compare=compare, quantized=pair)
     vocabulary = account(tables.main.vocabulary, source.tokenizer, tables.fixed_beyond)
-    return Description(source, tables, tie, vocabulary, _bytes(source, tables, tie, bool(pair)), quantized)
+    return Description(
+        source, tables, tie, vocabulary, _bytes(source, tables, tie, bool(pair)), quantized, beside.unknown
+    )
 
 
 def _bytes(source: Checkpoint, tables: Tables, tie: Tie, quantized: bool) -> Bytes:

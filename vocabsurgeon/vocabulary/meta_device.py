@@ -52,6 +52,28 @@ def observe(source: Checkpoint, *, trust_remote_code: bool = False) -> Observed:
     return Observed(family, (f"{DECIDED_BY}: {family.architecture} has {family.input_key} and {head}",))
 
 
+def names_of_class(source: Checkpoint, names: Iterable[str]) -> frozenset[str]:
+    """Those of `names` that transformers' own class of `source` loads as a parameter or buffer of its own.
+
+    None where it cannot be built. What the checkpoint brings as code is not asked. Imports torch and transformers.
+    """
+    names = tuple(names)
+    try:
+        with silenced():
+            model = class_of(source).build()
+            held = {starred(name) for name in (*model.state_dict(), *(name for name, _ in model.named_buffers()))}
+            loaded = loaded_names(model, names)
+    except Exception:  # a model class fails in its own way: then nothing is known to be its own
+        return frozenset()
+    prefix = model.base_model_prefix
+    spelled = {name: {starred(text) for text in _spellings(loaded[name], prefix)} for name in names}
+    return frozenset(name for name in names if spelled[name] & held)
+
+
+def _spellings(name: str, prefix: str) -> tuple[str, ...]:
+    return (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}.")) if prefix else (name,)
+
+
 _MOST = 200
 """Characters of a foreign error that are shown."""
 

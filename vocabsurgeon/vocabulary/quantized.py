@@ -104,7 +104,7 @@ def quantized_tables(source: Checkpoint, tables: Tables) -> tuple[QuantizedTable
     names = {"input": tables.input.key if tables.input else tables.input_name}
     if tables.has_head and tables.output_name:
         names["output"] = tables.output.key if tables.output else tables.output_name
-    named = [*names.items(), *(("other", table.key) for table in tables.others if table.role == "other")]
+    named = [*names.items(), *(("other", table.key) for table in tables.others if table.role != "output_bias")]
     found = (quantized_table(source, role, key) for role, key in named)
     return tuple(table for table in found if table)
 
@@ -129,6 +129,12 @@ def quantized_table(source: Checkpoint, role: str, key: str) -> QuantizedTable |
 
 _MOST = 4
 """Tensors named as evidence; a format has up to seven a module."""
+
+
+def is_companion(config: Config, key: str) -> bool:
+    """Whether `key` names a tensor that lies beside a quantized weight, whose sizes are that weight's."""
+    names = {**COMPANIONS, **AMBIGUOUS} if quantization_of(config) else COMPANIONS
+    return any(fnmatchcase(key, f"*.{pattern}") for pattern in names)
 
 
 def _companions(source: Checkpoint, key: str, weight: TensorInfo | None) -> Iterator[tuple[str, str]]:

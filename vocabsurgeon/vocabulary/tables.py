@@ -26,7 +26,7 @@ class Table:
     """One stored tensor with a vocabulary axis."""
 
     role: str
-    """`input`, `output`, `output_bias`, or `other`."""
+    """`input`, `output`, `output_bias`, `other` of the class, or `copy`: of no class, and grows along."""
     key: str
     info: TensorInfo
     axis: int = 0
