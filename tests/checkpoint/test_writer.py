@@ -194,10 +194,25 @@ def test_link_of_shards_adds_a_shard(sharded: Checkpoint, out: Path) -> None:
     assert Checkpoint.open(out).tensors["head"].file == "model-untied-head.safetensors"
 
 
-def test_link_to_a_stale_file_of_a_new_shard_name_is_not_carried(single: Checkpoint, out: Path) -> None:
-    (single.root / SECOND).write_bytes(weights_file({"stale": NORM}))
-    write(Checkpoint.open(single.root), (CopyTensor("head", "t"),), (), out, link=True)
+def test_link_to_a_stale_file_of_a_new_shard_name_is_not_carried(sharded: Checkpoint, out: Path) -> None:
+    (sharded.root / "model-untied-head.safetensors").write_bytes(weights_file({"stale": NORM}))
+    write(Checkpoint.open(sharded.root), (CopyTensor("head", "t"),), (), out, link=True)
     assert stored(out) == {"n": NORM, "t": TABLE, "head": TABLE}
+
+
+def test_a_numbered_set_without_an_index_gets_one_with_any_change(sharded: Checkpoint, out: Path) -> None:
+    (sharded.root / INDEX).unlink()
+    source = Checkpoint.open(sharded.root)
+    write(source, (), (), out)
+    assert INDEX not in os.listdir(out) and _contents(out) == _contents(source.root)
+    for number, (edits, files) in enumerate((((GROW,), ()), ((), (WriteFile("notes.md", b""),)))):
+        folder = out.parent / f"changed{number}"
+        folder.mkdir()
+        write(source, edits, files, folder)
+        opened = Checkpoint.open(folder)
+        assert opened.shards.index is not None and not opened.shards.unindexed
+        assert opened.shards.index.value["weight_map"] == {"n": FIRST, "t": SECOND}
+        assert opened.shards.index.value["metadata"]["total_size"] == opened.shards.total_size
 
 
 def test_link_follows_links_so_that_the_result_stands_alone(single: Checkpoint, out: Path) -> None:

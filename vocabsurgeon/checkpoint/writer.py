@@ -26,7 +26,7 @@ from vocabsurgeon.checkpoint.layout import Segment, ShardLayout, lay_out, total_
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.rows import BLOCK_BYTES, TableReader, fill, open_source
-from vocabsurgeon.checkpoint.shards import INDEX
+from vocabsurgeon.checkpoint.shards import INDEX, SINGLE
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.checkpoint.write_back import PART_BYTES, begin_write_back
 from vocabsurgeon.errors import OutputError
@@ -50,7 +50,8 @@ def write(
     changed = bool(tensor_edits or file_edits)
     layouts = lay_out(source.shards, tensor_edits, new_shard=link, convert=changed)
     converted = changed and source.shards.pickled
-    edits = (*file_edits, *_index_edits(source, layouts, bool(tensor_edits), converted))
+    edited = bool(tensor_edits) or (changed and source.shards.unindexed)
+    edits = (*file_edits, *_index_edits(source, layouts, edited, converted))
     copies = _carried(source, edits, layouts)
     _require_room(source, layouts, copies, folder, link)
     meter = _Meter(progress, _weight_bytes(layouts))
@@ -88,8 +89,9 @@ def _carried(source: Checkpoint, edits: Iterable[FileEdit], layouts: Iterable[Sh
 
 
 def _index_edits(source: Checkpoint, layouts: Sequence[ShardLayout], edited: bool, converted: bool) -> list[FileEdit]:
+    """The index, where weights change; of a numbered set without one, where anything does: readers need it."""
     index = source.shards.index
-    if not (edited or converted) or (index is None and len(layouts) == 1):
+    if not (edited or converted) or (index is None and [layout.name for layout in layouts] == [SINGLE]):
         return []
     if index is None:
         index = JsonText.parse('{\n  "metadata": {},\n  "weight_map": {}\n}\n', INDEX)
