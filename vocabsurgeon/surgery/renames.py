@@ -2,61 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 
 from vocabsurgeon.checkpoint.compare import tables_equal
 from vocabsurgeon.checkpoint.rows import read_into
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.checkpoint.training_names import training_names
+from vocabsurgeon.checkpoint.training_names import under_names as with_names
+
+__all__ = ["find_renames", "with_names"]
 
 _GLANCE = 4096
 """Bytes at the start of a tensor that tell most tensors of one shape apart."""
+_LEAST = 2
+"""Parts at the end of two names (`embed_tokens.weight`) that make them names of one tensor."""
 
 
 def find_renames(before: Checkpoint, after: Checkpoint) -> dict[str, str]:
     """Key in `before` → key in `after`, for tensors that only one of them has under that name.
 
-    One name is the other with a prefix more (`wte.weight`, `transformer.wte.weight`), or the bits are the same; of
-    several tensors with the same bits the one whose name ends most alike.
+    The names are one without what a training framework put in, or end alike while no other name does; else the bits
+    are the same, the name being the one that other renames lead to. What is left follows those renames, so that a
+    tensor of a renamed layer is found though its values changed.
     """
-    lost = [key for key in before.tensors if key not in after.tensors]
-    new = [key for key in after.tensors if key not in before.tensors]
-    if not lost or not new:
-        return {}
-    found = {key: names[0] for key in lost if len(names := [name for name in new if _prefixed(key, name)]) == 1}
-    found = {key: name for key, name in found.items() if list(found.values()).count(name) == 1}
-    rest, taken = [key for key in lost if key not in found], set(found.values())
-    return found | dict(_by_bits(before, rest, after, [name for name in new if name not in taken]))
+    lost = {key for key in before.tensors if key not in after.tensors}
+    new = {key for key in after.tensors if key not in before.tensors}
+    found: dict[str, str] = {}
+    for step in (_by_plain_name, _by_end, _by_bits, _by_rule):
+        if not lost or not new:
+            break
+        for key, name in step(before, lost, after, new, dict(found)):
+            found[key] = name
+            lost.discard(key)
+            new.discard(name)
+    return {key: found[key] for key in before.tensors if key in found}
 
 
-def with_names(source: Checkpoint, names: Mapping[str, str]) -> Checkpoint:
-    """`source` with its tensors called `names`; they lie where they lay."""
-    headers = {
-        file: replace(
-            header, tensors=tuple(replace(info, key=names.get(info.key, info.key)) for info in header.tensors)
-        )
-        for file, header in source.shards.headers.items()
-    }
-    return replace(source, shards=replace(source.shards, headers=headers))
+Pairs = Iterator[tuple[str, str]]
+Found = Mapping[str, str]
 
 
-def _prefixed(key: str, other: str) -> bool:
-    return key.endswith("." + other) or other.endswith("." + key)
+def _by_plain_name(
+    before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], _: Found
+) -> Pairs:
+    """Names that are one once `_orig_mod.` and its like are taken out of both."""
+    olds, news = training_names(before.tensors).plain, training_names(after.tensors).plain
+    plain = {news.get(name, name): name for name in new}
+    for key in sorted(lost):
+        if (name := plain.get(olds.get(key, key))) is not None:
+            yield key, name
 
 
-def _by_bits(
-    before: Checkpoint, lost: Iterable[str], after: Checkpoint, new: Iterable[str]
-) -> Iterator[tuple[str, str]]:
+def _by_end(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], _: Found) -> Pairs:
+    """Names that end alike in the most parts, where one key and one name do; the longest ends first."""
+    olds, news = set(lost), set(new)
+    most = max(key.count(".") + 1 for key in (*lost, *new))
+    for count in range(most, _LEAST - 1, -1):
+        held, wanted = _ends(olds, count), _ends(news, count)
+        for end, keys in held.items():
+            names = wanted.get(end, [])
+            if len(keys) == len(names) == 1 and _alike(before, keys[0], after, names[0]):
+                olds.discard(keys[0])
+                news.discard(names[0])
+                yield keys[0], names[0]
+
+
+def _ends(names: Collection[str], count: int) -> dict[tuple[str, ...], list[str]]:
+    """The last `count` parts → the names that end so; a shorter name is its own end."""
+    ends: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in names:
+        ends[tuple(name.split(".")[-count:])].append(name)
+    return ends
+
+
+def _alike(before: Checkpoint, key: str, after: Checkpoint, name: str) -> bool:
+    """Whether the shapes are the same, or differ in the first axis alone (a table that grew)."""
+    old, new = before.tensors[key].shape, after.tensors[name].shape
+    return old == new or (len(old) == len(new) > 1 and old[1:] == new[1:])
+
+
+def _by_bits(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], found: Found) -> Pairs:
+    """The same bits; of several names with those, the one that other renames lead to, then the one that ends alike."""
     places: dict[tuple[object, ...], list[str]] = {}
-    for name in new:
+    for name in sorted(new):
         places.setdefault(_glance(after, name), []).append(name)
-    for key in lost:
-        candidates = places.get(_glance(before, key), [])
-        for name in sorted(candidates, key=lambda name: _common_end(key, name), reverse=True):
+    glances = {key: _glance(before, key) for key in sorted(lost)}
+    rules = Counter(_rule(*pair) for pair in found.items())
+    for key in sorted(glances, key=lambda key: len(places.get(glances[key], ()))):
+        candidates = places.get(glances[key], [])
+        for name in sorted(candidates, key=lambda name: (-rules[_rule(key, name)], -_common_end(key, name))):
             if tables_equal(before.rows(key), after.rows(name)):
                 candidates.remove(name)
+                rules[_rule(key, name)] += 1
                 yield key, name
                 break
+
+
+def _by_rule(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], found: Found) -> Pairs:
+    """What the most usual of the renames makes of a key, where that is a name there is."""
+    rules = Counter(_rule(*pair) for pair in found.items())
+    left = set(new)
+    for key in sorted(lost):
+        for (old, fresh), _ in rules.most_common():
+            name = fresh + key.removeprefix(old)
+            if key.startswith(old) and name in left and _alike(before, key, after, name):
+                left.discard(name)
+                yield key, name
+                break
+
+
+def _rule(key: str, name: str) -> tuple[str, str]:
+    """What stands before the part that the two names end in: what a rename takes away, and what it puts there."""
+    parts = _common_end(key, name)
+    if parts == 0:
+        return key, name
+    end = ".".join(key.split(".")[-parts:])
+    return key.removesuffix(end), name.removesuffix(end)
 
 
 def _glance(source: Checkpoint, key: str) -> tuple[object, ...]:
