@@ -213,5 +213,5 @@ def test_tiny_models_whose_widths_are_the_vocabulary_give_nothing(family: str, v
 def test_a_number_collides_with_widths_their_multiples_and_heads() -> None:
     text = '{"hidden_size": 48, "num_heads": 5, "head_dim": 11, "dims": [70], "vocab_size": 61, "eos_token_id": 67}'
     config = Config.parse(text)
-    assert [size for size in (48, 96, 144, 55, 70, 240) if not collides(config, None, size)] == []
-    assert [size for size in (61, 67, 53, 48 * 5 + 1) if collides(config, None, size)] == []
+    assert [size for size in (48, 5, 96, 144, 55, 70, 240) if not collides(config, None, size)] == []
+    assert [size for size in (61, 67, 53, 10, 48 * 5 + 1) if collides(config, None, size)] == []

@@ -12,8 +12,10 @@ _VOCABULARY = re.compile(r"vocab|n_words|n_tokens?$|(^|_)(ids?|index|token_i(d|n
 """Keys of numbers that are the size itself, or ids."""
 _PARTS = re.compile(r"head|group|expert|codebook|latent|kernel|patch|expand|ratio|multiplier|channels")
 """Keys of numbers that widths are multiplied with (heads of so many dimensions each)."""
-_MULTIPLES = (1, 2, 3, 4, 6, 8)
-"""Gates, queries beside keys and values, and feed-forward layers are such multiples of a width."""
+_WIDTH = re.compile(r"size|dim|width|inner|embd|d_model|d_ff|ffn|rank")
+"""Keys of widths."""
+_FUSED = (2, 3, 4)
+"""Gate beside up, queries beside keys and values, and feed-forward layers are such multiples of a width."""
 
 
 def collides(config: Config, family: Family | None, size: int) -> bool:
@@ -21,7 +23,8 @@ def collides(config: Config, family: Family | None, size: int) -> bool:
     own = set(family.size_keys) if family else set()
     stated = [(key, number) for level in config.levels.values() for key, number in _numbers(level) if key not in own]
     numbers = {number for _, number in stated}
-    if any(number * multiple == size for number in numbers for multiple in _MULTIPLES):
+    widths = {number for key, number in stated if _WIDTH.search(key)}
+    if size in numbers or any(width * multiple == size for width in widths for multiple in _FUSED):
         return True
     parts = {number for key, number in stated if number > 1 and _PARTS.search(key)}
     return any(size % part == 0 and size // part in numbers for part in parts)

@@ -144,8 +144,7 @@ class _Search:
         if len(info.shape) != 2 or info.shape[1] != main.info.shape[1] or abs(main.rows - size) * _NEAR > main.rows:
             return False
         if _named(COPIES, info.key) is not None:
-            family = self.tables.family
-            return not collides(self.source.config, family, size) and not self._has_own_ids(size)
+            return not self._has_own_ids(size)
         if size >= main.rows or not _is_telling(info.key):
             return False
         rows = self.source.rows
