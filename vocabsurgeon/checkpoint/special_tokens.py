@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -40,11 +40,25 @@ def read_specials(documents: Mapping[str, JsonText]) -> Specials:
     """
     settings = documents[CONFIG].value if CONFIG in documents else {}
     legacy = documents[SPECIAL_MAP].value if SPECIAL_MAP in documents else {}
-    merged = settings if "added_tokens_decoder" in settings else {**settings, **legacy}
+    merged = merged_settings(documents)
     roles = {role: content for role in ROLES if (content := content_of(merged.get(f"{role}_token"))) is not None}
     key = _own_key(merged)
     file = SPECIAL_MAP if merged is not settings and legacy.get(key) and not settings.get(key) else CONFIG
-    return Specials(MappingProxyType(roles), tuple(_contents(merged.get(key))), file, key)
+    return Specials(MappingProxyType(roles), listed_contents(merged.get(key)), file, key)
+
+
+def merged_settings(documents: Mapping[str, JsonText]) -> Mapping[str, Any]:
+    """What tokenizer_config.json says, and special_tokens_map.json before it where that counts."""
+    settings = documents[CONFIG].value if CONFIG in documents else {}
+    legacy = documents[SPECIAL_MAP].value if SPECIAL_MAP in documents else {}
+    return settings if "added_tokens_decoder" in settings else {**settings, **legacy}
+
+
+def listed_contents(value: Any) -> tuple[str, ...]:
+    """The contents in a list of special tokens, or in an object of named ones; none for anything else."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    contents = (content_of(entry) for entry in entries)
+    return tuple(content for content in contents if content is not None)
 
 
 def content_of(value: Any) -> str | None:
@@ -58,11 +72,3 @@ def _own_key(settings: Mapping[str, Any]) -> str:
     if not settings.get(EXTRA) and ADDITIONAL in settings:
         return ADDITIONAL
     return EXTRA
-
-
-def _contents(value: Any) -> Iterator[str]:
-    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for entry in entries:
-        content = content_of(entry)
-        if content is not None:
-            yield content

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from vocabsurgeon.checkpoint.added_tokens import ADDED, AddedToken, added_tokens, counted_ids, reading_orders
 from vocabsurgeon.checkpoint.json_text import JsonText
-from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP, Specials, read_specials
-from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder, fast_vocabulary, model_size, slow_vocabulary
+from vocabsurgeon.checkpoint.slow_ids import SlowIds, Unmeasured, slow_ids
+from vocabsurgeon.checkpoint.special_tokens import CONFIG, SPECIAL_MAP, Specials, merged_settings, read_specials
+from vocabsurgeon.checkpoint.vocabulary_files import FAST, SLOW, Folder, fast_vocabulary, model_size
 
 SMALL = (CONFIG, SPECIAL_MAP, ADDED)
 """The files beside the vocabulary; any of them may be missing."""
@@ -34,6 +35,11 @@ class TokenizerFiles:
     specials: Specials
     findings: tuple[str, ...]
     faults: tuple[str, ...]
+    by_class: tuple[str, ...] = ()
+    """The tokens whose ids no file states: the tokenizer's class fixes them."""
+    class_name: str | None = None
+    disputed: str | None = None
+    """Why the ids by the class need not be those that the model was trained with."""
 
     @classmethod
     def read(cls, folder: Folder) -> TokenizerFiles | None:
@@ -41,35 +47,49 @@ class TokenizerFiles:
 
         Raises `ConfigError` or `TokenizerError` where a file is damaged.
         """
-        if not folder.has(FAST):
-            vocabulary = slow_vocabulary(folder)
-            return None if vocabulary is None else cls._of(folder, None, vocabulary)
-        return cls.with_fast(folder, folder.read_bytes(FAST))
+        return cls.with_fast(folder, folder.read_bytes(FAST)) if folder.has(FAST) else cls._slow(folder)
 
     @classmethod
     def with_fast(cls, folder: Folder, raw: bytes) -> TokenizerFiles:
         """As `read`, with `raw` as the content of tokenizer.json."""
         fast = JsonText.outline(raw, FAST)
-        return cls._of(folder, fast, fast_vocabulary(fast))
+        documents = {**_documents(folder), FAST: fast}
+        return cls._of(folder, documents, fast_vocabulary(fast), *added_tokens(documents))
 
     @classmethod
-    def _of(cls, folder: Folder, fast: JsonText | None, vocabulary: dict[str, int]) -> TokenizerFiles:
-        documents = {name: JsonText.parse(folder.read_bytes(name), name) for name in SMALL if folder.has(name)}
-        if fast is not None:
-            documents[FAST] = fast
-        names = tuple(name for name in (FAST, *SMALL, *SLOW) if folder.has(name) or name in documents)
+    def _slow(cls, folder: Folder) -> TokenizerFiles | None:
+        documents = _documents(folder)
         added, disagreements = added_tokens(documents)
+        counted = slow_ids(folder, merged_settings(documents), {token.content: token.id for token in added})
+        if counted is None or isinstance(counted, Unmeasured):
+            return None
+        appended = (AddedToken(number, content, special=True) for content, number in counted.appended.items())
+        findings = (*disagreements, *_otherwise(counted, added))
+        files = cls._of(folder, documents, counted.vocabulary, (*added, *appended), findings)
+        disputed = counted.before and f"{counted.name} of transformers 4 {counted.before}; 5.24 does not"
+        told = (*files.findings, disputed) if disputed else files.findings
+        return replace(files, findings=told, by_class=counted.by_class, class_name=counted.name, disputed=disputed)
+
+    @classmethod
+    def _of(
+        cls,
+        folder: Folder,
+        documents: dict[str, JsonText],
+        vocabulary: Mapping[str, int],
+        added: tuple[AddedToken, ...],
+        disagreements: tuple[str, ...],
+    ) -> TokenizerFiles:
+        names = tuple(name for name in (FAST, *SMALL, *SLOW) if folder.has(name) or name in documents)
         specials = read_specials(documents)
         faults = (*_collisions(vocabulary, added), *_miscounts(documents, vocabulary, added))
         missing = _without_id(specials, vocabulary, added)
-        findings = (*disagreements, *faults, *missing)
         return cls(
             names,
             MappingProxyType(documents),
-            MappingProxyType(vocabulary),
+            MappingProxyType(dict(vocabulary)),
             added,
             specials,
-            findings,
+            (*disagreements, *faults, *missing),
             faults,
         )
 
@@ -137,6 +157,19 @@ class TokenizerFiles:
         return None if self.slow_only else self.documents[FAST].read(("model", key))
 
 
+def unmeasured(folder: Folder) -> str | None:
+    """Why the ids of the tokenizer in `folder` are not known; None where they are, or where it has none."""
+    if folder.has(FAST):
+        return None
+    documents = _documents(folder)
+    counted = slow_ids(folder, merged_settings(documents), {})
+    return counted.reason if isinstance(counted, Unmeasured) else None
+
+
+def _documents(folder: Folder) -> dict[str, JsonText]:
+    return {name: JsonText.parse(folder.read_bytes(name), name) for name in SMALL if folder.has(name)}
+
+
 def _ranges(ids: list[int]) -> Iterator[tuple[int, int]]:
     start = 0
     for place, number in enumerate(ids):
@@ -153,6 +186,13 @@ def _collisions(vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]) ->
     for token, number in (*vocabulary.items(), *((token.content, token.id) for token in added)):
         if held.setdefault(number, token) != token:
             yield f"id {number} stands for both {held[number]!r} and {token!r}"
+
+
+def _otherwise(counted: SlowIds, added: tuple[AddedToken, ...]) -> Iterator[str]:
+    for token in added if counted.name else ():
+        number = counted.vocabulary.get(token.content, token.id)
+        if number != token.id:
+            yield f"{token.content!r} has id {token.id} in the files, and {number} by the class {counted.name}"
 
 
 def _miscounts(
@@ -172,6 +212,13 @@ def _miscounts(
 
 def _without_id(specials: Specials, vocabulary: Mapping[str, int], added: tuple[AddedToken, ...]) -> Iterator[str]:
     known = {token.content for token in added}
-    for content in specials.contents:
-        if content not in known and content not in vocabulary:
-            yield f"{content!r} is named as a special token but has no id; readers hand it the next free one"
+    without = [content for content in specials.contents if content not in known and content not in vocabulary]
+    if len(without) > _TOLD_APART:
+        yield f"{len(without)} tokens, such as {without[0]!r}, are named as special but have no id; {_NEXT}"
+        return
+    for content in without:
+        yield f"{content!r} is named as a special token but has no id; {_NEXT}"
+
+
+_TOLD_APART = 5
+_NEXT = "readers hand it the next free one"

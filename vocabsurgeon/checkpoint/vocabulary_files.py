@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from vocabsurgeon.checkpoint.json_text import JsonText
-from vocabsurgeon.checkpoint.sentencepiece import piece_texts
+from vocabsurgeon.checkpoint.slow_classes import SENTENCEPIECE_FILES
 from vocabsurgeon.errors import TokenizerError
 
 FAST = "tokenizer.json"
-SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
-SLOW = (*SENTENCEPIECE, "vocab.json", "vocab.txt", "merges.txt")
+SLOW = (*SENTENCEPIECE_FILES, "vocab.json", "vocab.txt", "merges.txt")
 """Files of tokenizers without a tokenizer.json. They are never edited."""
 MOST_IDS = 1 << 22
 """Ids from here on are taken for damage: published vocabularies end near 2^18."""
-_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
 
 
 class Folder(Protocol):
@@ -52,19 +49,11 @@ def model_size(document: JsonText, vocabulary: Mapping[str, int]) -> int:
     return max(vocabulary.values(), default=-1) + 1 if is_list else len(vocabulary)
 
 
-def slow_vocabulary(folder: Folder) -> dict[str, int] | None:
-    """Token → id of the first file of `SLOW` that states it; None where the folder has none that can be read as data.
-
-    SentencePiece ids are those of the file: a few tokenizer classes shift them. A tiktoken file yields None.
-    """
-    for name in (name for name in SENTENCEPIECE if folder.has(name)):
-        raw = folder.read_bytes(name)
-        if _TIKTOKEN.match(raw):
-            return None
-        return {piece: number for number, piece in enumerate(piece_texts(raw, name))}
-    if folder.has("vocab.json"):
+def plain_vocabulary(folder: Folder, name: str | None = None) -> dict[str, int] | None:
+    """Token → id as vocab.json or vocab.txt states it, whichever is there (or is `name`); None where neither is."""
+    if folder.has("vocab.json") and name in (None, "vocab.json"):
         return checked_ids(JsonText.parse(folder.read_bytes("vocab.json"), "vocab.json").value, "vocab.json")
-    if folder.has("vocab.txt"):
+    if folder.has("vocab.txt") and name in (None, "vocab.txt"):
         return {line: number for number, line in enumerate(_lines(folder.read_bytes("vocab.txt")))}
     return None
 

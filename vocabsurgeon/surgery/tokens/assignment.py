@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
+from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles, unmeasured
 from vocabsurgeon.checkpoint.vocabulary_files import FAST
 from vocabsurgeon.errors import TokenizerError
 from vocabsurgeon.surgery.tokens.in_model import tokens_in_model
@@ -105,6 +105,9 @@ def assign(
 def _ready(folder: RootedFolder, files: TokenizerFiles | None) -> TokenizerFiles | TokenRefusal:
     """The files with a tokenizer.json and ids that can be trusted."""
     if files is None:
+        if reason := unmeasured(folder):
+            hint = "save it once as tokenizer.json (AutoTokenizer.from_pretrained(...).save_pretrained(...))"
+            raise TokenizerError(f"the ids are not known: {reason}", hint=hint)
         hint = "copy the tokenizer's files into the checkpoint's folder"
         raise TokenizerError("the checkpoint has no tokenizer that can be read", hint=hint)
     ready = converted(folder, files) if files.slow_only else files

@@ -24,9 +24,11 @@ class RootedFolder(Folder, Protocol):
 def converted(folder: RootedFolder, files: TokenizerFiles) -> TokenizerFiles | TokenRefusal:
     """The tokenizer with a tokenizer.json in memory; nothing is written and no code of the checkpoint is run.
 
-    Refused where transformers has no conversion, or one that gives a token another id than the files do. A few classes
-    (XLM-RoBERTa and its kin) shift SentencePiece's ids; those are refused too.
+    Refused where transformers has no conversion, or one that gives a token another id than `files`, which know how the
+    class counts, and where the class counted otherwise when models were trained.
     """
+    if files.disputed:
+        return _refusal(files.disputed)
     try:
         raw = _tokenizer_json(folder.root)
     except Exception as error:  # whatever transformers, protobuf or sentencepiece raise: the reason is passed on
@@ -62,5 +64,6 @@ def _refusal(reason: str) -> TokenRefusal:
     return TokenRefusal(
         "the tokenizer has no tokenizer.json and cannot be given one",
         evidence=(reason,),
-        hint="save it once with AutoTokenizer.from_pretrained(...).save_pretrained(...) and check its ids",
+        hint="fetch its tokenizer.json, or save one with AutoTokenizer.from_pretrained(...).save_pretrained(...) in "
+        "the version of transformers that it was made with, and check its ids",
     )
