@@ -168,7 +168,7 @@ def test_bad_tokens_are_refused(token: str, told: str, tmp_path: Path) -> None:
 
 
 OPTIONS = {
-    "the same token twice": (["--token", "<a>", "--token", "<a>"], "requested twice"),
+    "a token that replaces two": (["--replace", "w1=<a>", "--replace", "w2=<a>"], "replace two tokens"),
     "an unknown initializer": (["--token", "<a>", "--init", "magic"], "unknown row initializer"),
     "an unknown initializer for nothing": (["--init", "magic"], "unknown row initializer"),
     "a copy of nothing": (["--token", "<a>", "--init", "copy:"], "--init"),

@@ -137,7 +137,7 @@ def test_replace_of_a_token_that_text_uses_is_refused(tmp_path: Path) -> None:
         ([TokenRequest("a\nb")], "control character ('\\n')"),
         ([TokenRequest("a\ud800")], "half a surrogate pair"),
         ([TokenRequest("a\u2028b")], "line separator"),
-        ([TokenRequest("<x>"), TokenRequest("<x>")], "requested twice"),
+        ([TokenRequest("<x>"), TokenRequest("<x>", special=False)], "twice, with different special (true, false)"),
         ([TokenRequest("<x>", replaces="w1"), TokenRequest("<y>", replaces="w1")], "replaced twice"),
         ([TokenRequest("<x>", replaces="<y>"), TokenRequest("<y>")], "is requested itself"),
         ([TokenRequest("<x>", replaces="<nope>")], "has no such token"),
@@ -252,3 +252,50 @@ def test_a_named_special_token_of_the_models_vocabulary_exists(tmp_path: Path) -
     place = folder(tmp_path, word_level(10), tokenizer_config={"pad_token": "w3"})
     (token,) = assigned(place, TokenRequest("w3")).tokens
     assert (token.id, token.status) == (3, "exists")
+
+
+def test_requests_that_are_the_same_count_once(tmp_path: Path) -> None:
+    place = folder(tmp_path, word_level(10))
+    result = assigned(place, TokenRequest("<x>"), TokenRequest("<y>"), TokenRequest("<x>"))
+    assert [token.content for token in result.tokens] == ["<x>", "<y>"]
+    place = padded(tmp_path)
+    twice = [TokenRequest("<z>", replaces="<pad>", role="unk")] * 2
+    assert [token.status for token in assigned(place, *twice).tokens] == ["replaced"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"describe": "a text"}, "describe (none, 'a text')"),
+        ({"role": "eos", "lstrip": True}, "lstrip (false, true), role (none, 'eos')"),
+    ],
+    ids=["describe", "role and flag"],
+)
+def test_requests_for_one_token_that_differ_are_refused(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+    place = folder(tmp_path, word_level(10))
+    with pytest.raises(UsageError) as caught:
+        assign(place, place.tokenizer, [TokenRequest("<x>"), TokenRequest("<x>", **changed)])
+    assert str(caught.value).endswith(f"with different {said}")
+
+
+def test_a_token_that_loses_its_role_is_named(tmp_path: Path) -> None:
+    place = padded(tmp_path)
+    result = assigned(place, TokenRequest("<x>"), roles={"pad": "<x>", "eos": "<x>"})
+    assert result.notes == ("'<pad>' drops the role pad, which '<x>' takes; it keeps its id 10",)
+    assert assigned(place, TokenRequest("<x>"), roles={"pad": "<pad>"}).notes == ()
+
+
+def test_a_replaced_token_hands_its_roles_on_unless_they_go_elsewhere(tmp_path: Path) -> None:
+    place = padded(tmp_path)
+    replaced = TokenRequest("<x>", replaces="<pad>")
+    assert "takes over the role pad of '<pad>', which is gone" in assigned(place, replaced).tokens[0].notes
+    result = assigned(place, replaced, TokenRequest("<y>"), roles={"pad": "<y>"})
+    assert not any("takes over" in note for note in result.tokens[0].notes)
+    assert result.notes == ("the role pad of '<pad>' goes to '<y>', not to '<x>', which takes its id",)
+
+
+def padded(path: Path) -> Folder:
+    """Ten words and an added `<pad>`, id 10, with that role."""
+    tokenizer = word_level(10)
+    tokenizer.add_special_tokens(["<pad>"])
+    return folder(path, tokenizer, tokenizer_config={"pad_token": "<pad>"})

@@ -12,8 +12,8 @@ from vocabsurgeon.surgery.tokens.in_model import tokens_in_model
 from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
 from vocabsurgeon.surgery.tokens.refusal import TokenRefusal
 from vocabsurgeon.surgery.tokens.regression import Baseline, baseline
-from vocabsurgeon.surgery.tokens.requests import TokenRequest, check_requests
-from vocabsurgeon.surgery.tokens.roles import assigned_roles
+from vocabsurgeon.surgery.tokens.requests import TokenRequest, distinct_requests
+from vocabsurgeon.surgery.tokens.roles import assigned_roles, dropped_roles
 from vocabsurgeon.surgery.tokens.slow import RootedFolder, converted
 from vocabsurgeon.surgery.tokens.status import Decision, decide
 
@@ -80,10 +80,10 @@ def assign(
 ) -> Assignment | TokenRefusal:
     """An id for each request: the next ones behind the highest id of the tokenizer, in order; holes are never filled.
 
-    The source's tokenizer is loaded once, for the pieces and for the baseline of the proof. Raises `UsageError` where a
+    Requests that are the same count once. The source's tokenizer is loaded once, for the pieces and for the baseline of the proof. Raises `UsageError` where a
     token or a role makes no sense, `TokenizerError` where the files are missing, damaged or contradict each other.
     """
-    check_requests(requests)
+    requests = distinct_requests(requests)
     if not requests and not roles:
         return Assignment(files)
     ready = _ready(folder, files)
@@ -99,6 +99,7 @@ def assign(
         return in_model
     tokens = tuple(_assigned(decision, loaded, ready.unknown_id) for decision in decisions)
     notes = ("the tokenizer had no tokenizer.json; one was made from its files",) if files is not ready else ()
+    notes = (*notes, *dropped_roles(ready, requests, wanted))
     return Assignment(ready, tokens, wanted, in_model, baseline(ready, loaded), notes, _texts_of_added(ready, loaded))
 
 

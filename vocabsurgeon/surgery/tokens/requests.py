@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from vocabsurgeon.errors import UsageError
 
@@ -39,20 +39,39 @@ class TokenRequest:
     replaces: str | None = None
 
 
-def check_requests(requests: Sequence[TokenRequest]) -> None:
-    """Raises `UsageError`, naming the token, where a text cannot be a token or two requests get in each other's way."""
-    taken: set[str] = set()
+def distinct_requests(requests: Sequence[TokenRequest]) -> tuple[TokenRequest, ...]:
+    """`requests` in order, identical ones collapsed into the first.
+
+    Raises `UsageError`, naming the token, where a text cannot be a token, two requests for one token differ, or two get
+    in each other's way.
+    """
+    kept: dict[str, TokenRequest] = {}
     for request in requests:
         check_content(request.content)
-        if request.content in taken:
-            raise UsageError("is requested twice", where=_shown(request.content))
-        taken.add(request.content)
-    replaced = [request.replaces for request in requests if request.replaces is not None]
-    for old in replaced:
-        if replaced.count(old) > 1:
-            raise UsageError("is to be replaced twice", where=_shown(old))
-        if old in taken:
-            raise UsageError("is to be replaced and is requested itself", where=_shown(old))
+        first = kept.setdefault(request.content, request)
+        if first != request:
+            raise UsageError(
+                f"is requested twice, with different {_difference(first, request)}", where=_shown(request.content)
+            )
+    replaced: dict[str, str] = {}
+    for request in kept.values():
+        if request.replaces is None:
+            continue
+        if replaced.setdefault(request.replaces, request.content) != request.content:
+            raise UsageError("is to be replaced twice", where=_shown(request.replaces))
+        if request.replaces in kept:
+            raise UsageError("is to be replaced and is requested itself", where=_shown(request.replaces))
+    return tuple(kept.values())
+
+
+def _difference(first: TokenRequest, second: TokenRequest) -> str:
+    names = [item.name for item in fields(TokenRequest) if getattr(first, item.name) != getattr(second, item.name)]
+    shown = ((name, getattr(first, name), getattr(second, name)) for name in names)
+    return ", ".join(f"{name} ({_value(one)}, {_value(other)})" for name, one, other in shown)
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def check_content(content: str) -> None:

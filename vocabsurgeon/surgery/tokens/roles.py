@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vocabsurgeon.checkpoint.special_tokens import ROLES
 from vocabsurgeon.checkpoint.tokenizer import TokenizerFiles
@@ -28,6 +28,22 @@ def assigned_roles(files: TokenizerFiles, requests: Sequence[TokenRequest], role
         if content not in known:
             raise UsageError(f"{content!r} is no token", where=f"role {role}", hint=f"add it with --token {content!r}")
     return wanted
+
+
+def dropped_roles(files: TokenizerFiles, requests: Sequence[TokenRequest], wanted: Mapping[str, str]) -> Iterator[str]:
+    """What to say of each token that loses a role to one of `wanted` (role → content)."""
+    successors = {request.replaces: request.content for request in requests}
+    for role, content in wanted.items():
+        held = files.roles.get(role)
+        if held is None or content in (held, successors.get(held)):
+            continue
+        if held in successors:
+            yield f"the role {role} of {held!r} goes to {content!r}, not to {successors[held]!r}, which takes its id"
+        else:
+            number = files.token_to_id.get(held)
+            yield f"{held!r} drops the role {role}, which {content!r} takes" + (
+                "" if number is None else f"; it keeps its id {number}"
+            )
 
 
 def check_role(role: str) -> str:

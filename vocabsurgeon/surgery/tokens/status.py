@@ -47,7 +47,7 @@ def decide(
             return status
         number = upcoming if status == "added" else files.token_to_id[request.replaces or request.content]
         upcoming += status == "added"
-        notes = tuple(_notes(files, loaded, request, status, contents))
+        notes = (*_taken_roles(files, request, roles), *_notes(files, loaded, request, status, contents))
         decisions.append(Decision(request, number, status, notes))
     return tuple(decisions)
 
@@ -117,6 +117,13 @@ def _check_normalized(files: TokenizerFiles, loaded: LoadedTokenizer, requests: 
             raise UsageError(f"is the same as {other!r} once it is normalized", where=f"token {request.content!r}")
 
 
+def _taken_roles(files: TokenizerFiles, request: TokenRequest, roles: Mapping[str, str]) -> Iterator[str]:
+    """A token that replaces another takes over its roles, but for those that the run gives elsewhere."""
+    for role, holder in files.roles.items():
+        if holder == request.replaces and roles.get(role, request.content) == request.content:
+            yield f"takes over the role {role} of {holder!r}, which is gone"
+
+
 def _notes(
     files: TokenizerFiles, loaded: LoadedTokenizer, request: TokenRequest, status: str, contents: Sequence[str]
 ) -> Iterator[str]:
@@ -126,8 +133,6 @@ def _notes(
         if held is not None and held.special != request.special:
             yield f"exists as {'a special' if held.special else 'an ordinary added'} token and stays one"
         return
-    for role in [role for role, holder in files.roles.items() if holder == request.replaces]:
-        yield f"takes over the role {role} of {request.replaces!r}"
     for other in dict.fromkeys(contents):
         if other not in (content, request.replaces) and (other in content or content in other):
             yield f"overlaps with the added token {other!r}: which one is found depends on the text"
