@@ -219,11 +219,15 @@ def test_tables_that_a_class_computes_and_never_saves_come_on_top(tmp_path: Path
 
 
 def test_parameters_that_a_class_keeps_in_float32_are_expected_in_float32(tmp_path: Path) -> None:
-    report = export(save("t5", tmp_path / "c"), tmp_path / "o", ExportOptions(dtype="float16"))
+    folder = save("t5", tmp_path / "c")
+    report = export(folder, tmp_path / "o", ExportOptions(dtype="float16"))
     assert report.passed, report.notes
-    assert report.audit.bytes.ratio is not None and report.audit.bytes.ratio > 1.01
-    assert report.widened == report.audit.bytes.stored - report.computed - (report.audit.bytes.expected or 0)
-    assert any("keeps in float32" in note for note in report.notes)
+    kept = sum(info.nbytes for key, info in Checkpoint.open(folder).tensors.items() if ".wo." in key)
+    assert report.audit.bytes.ratio == 1 and report.widened == report.audit.widened == kept // 2 > 0
+    assert any("keeps in float32, which the ratio counts" in note for note in report.notes)
+    audited = audit(tmp_path / "o", folder)
+    assert audited.passed and audited.bytes.ratio == 1 and audited.widened == report.widened
+    assert any("of what is needed are float32" in note for note in audited.notes)
 
 
 def test_a_task_that_the_class_does_not_do_is_one_line(tmp_path: Path) -> None:

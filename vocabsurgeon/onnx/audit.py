@@ -10,7 +10,7 @@ from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.byte_counts import ByteCounts, orphaned_bytes, referenced_bytes
 from vocabsurgeon.onnx.duplicates import Duplicate, find_duplicates, unique_bytes
-from vocabsurgeon.onnx.expected import expected_bytes, export_element
+from vocabsurgeon.onnx.expected import Expected, expected_bytes, export_element
 from vocabsurgeon.onnx.files import OnnxFile
 from vocabsurgeon.onnx.parity.report import ParityReport
 from vocabsurgeon.onnx.runtime.measure import measure_runtime, why_not_measured
@@ -21,6 +21,7 @@ from vocabsurgeon.onnx.twins import find_twins
 
 SCHEMA = "vocabsurgeon.audit/1"
 MAX_RATIO = 1.01
+WHY_WIDE = "the model's class keeps them so in half precision, or the checkpoint does"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class AuditReport:
     unchecked: str | None = None
     runtime: RuntimeReport | None = None
     runtime_unchecked: str | None = "not asked for"
+    widened: int = 0
+    """What `expected` holds more because the export rightly keeps some parameters in float32."""
 
     @property
     def small_enough(self) -> bool:
@@ -64,8 +67,9 @@ class AuditReport:
 
     @property
     def notes(self) -> list[str]:
-        """Why it did not pass, where a difference of the logits starts, and what parity could not check."""
-        return [*self.too_large, *([] if self.parity is None else [*self.parity.reasons, *self.parity.skipped])]
+        """What is needed in float32, why it did not pass, where logits differ first, and what parity did not check."""
+        wide = [f"{self.widened:,} bytes of what is needed are float32: {WHY_WIDE}"] if self.widened else []
+        return [*wide, *self.too_large, *([] if self.parity is None else [*self.parity.reasons, *self.parity.skipped])]
 
     @property
     def too_large(self) -> list[str]:
@@ -87,6 +91,7 @@ class AuditReport:
             "runtime_not_checked": self.runtime_unchecked,
             "parity": None if self.parity is None else self.parity.to_dict(),
             "parity_not_checked": self.unchecked,
+            "widened_bytes": self.widened,
             "max_ratio": self.max_ratio,
             "passed": self.passed,
             "notes": self.notes,
@@ -126,11 +131,17 @@ def count(stored: Stored, checkpoint: Checkpoint | None, max_ratio: float, progr
     orphaned = orphaned_bytes(stored.tensors, stored.data)
     referenced = referenced_bytes(stored.tensors)
     unique = min(referenced, unique_bytes(stored.tensors, duplicates))  # places that overlap are several
-    expected = None if checkpoint is None else expected_bytes(checkpoint, export_element(stored.tensors))
+    needed = None if checkpoint is None else _expected(checkpoint, stored)
+    expected = None if needed is None else needed.total
     counts = ByteCounts(referenced + orphaned, referenced, unique, expected, orphaned, stored.graph_bytes)
     twins = find_twins(stored.graphs, stored.tensors, duplicates, progress)
     found = sorted((*duplicates, *twins), key=lambda entry: -entry.wasted)
-    return AuditReport(stored.kind, stored.files, counts, tuple(found), stored.orphaned_files, max_ratio)
+    report = AuditReport(stored.kind, stored.files, counts, tuple(found), stored.orphaned_files, max_ratio)
+    return report if needed is None else replace(report, widened=needed.widened)
+
+
+def _expected(checkpoint: Checkpoint, stored: Stored) -> Expected:
+    return expected_bytes(checkpoint, export_element(stored.tensors), stored.tensors)
 
 
 def folder_of(path: Path) -> Path:

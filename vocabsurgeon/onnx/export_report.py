@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vocabsurgeon.checkpoint.account import FileAccount
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.onnx.audit import AuditReport
 from vocabsurgeon.onnx.parity.report import ParityReport
@@ -32,6 +33,8 @@ class ExportReport:
     """Bytes of parameters that the model's class keeps in a wider type than was asked for, beyond that type's."""
     audit: AuditReport
     parity: ParityReport
+    files: tuple[FileAccount, ...] = ()
+    """Every file of the checkpoint and of the export, and what became of it."""
     dry_run: bool = False
 
     @property
@@ -46,8 +49,13 @@ class ExportReport:
         counted, most = self.audit.bytes, self.audit.max_ratio
         if self.audit.small_enough or not counted.expected:
             return self.audit.small_enough
-        allowed = most * counted.expected + self.computed + self.widened
+        allowed = most * counted.expected + self.computed + self.unforeseen
         return counted.stored <= allowed and counted.stored <= most * counted.unique
+
+    @property
+    def unforeseen(self) -> int:
+        """Bytes of wide parameters that the audit did not know of: what a class makes in float32 by itself."""
+        return max(0, self.widened - self.audit.widened)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -71,7 +79,14 @@ class ExportReport:
         if self.computed:
             told.append(f"{self.computed:,} bytes are tables that the model computes and no checkpoint holds")
         if self.widened:
-            told.append(f"{self.widened:,} bytes more for parameters that the model's class keeps in float32")
+            told.append(
+                f"{self.widened:,} bytes more for parameters that the model's class keeps in float32"
+                + (
+                    f": {self.unforeseen:,} of them are not in the ratio"
+                    if self.unforeseen
+                    else ", which the ratio counts"
+                )
+            )
         told += [f"{name} is accepted and ignored: the model does not read it" for name in self.inputs_ignored]
         told += [] if self.small_enough else self.audit.too_large
         return [*told, *self.parity.reasons, *self.parity.skipped]
@@ -102,5 +117,6 @@ class ExportReport:
             "parity": self.parity.to_dict(),
             "parity_not_checked": None,
             "passed": self.passed,
+            "files": [entry.to_dict() for entry in self.files],
             "notes": self.notes,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ class StoredTensor:
     def place(self) -> tuple[str, int, int]:
         """File, first byte, length: two tensors with one place are one tensor on disk."""
         return str(self.path), self.offset, self.nbytes
+
+    @property
+    def elements(self) -> int:
+        """How many numbers the shape has room for."""
+        return prod(self.shape)
 
     def named(self, name: str) -> StoredTensor:
         """The same tensor under another name."""
