@@ -37,7 +37,7 @@ COPIES: tuple[ExtraName, ...] = (
         "DeepSeek-V3, GLM-4.5, GLM-4.6 files; vllm deepseek_mtp, glm4_moe_mtp",
     ),
     _named(
-        r"(^|\.)layers\.\d+\.(\w+\.)?shared_head\.(head|output)\.weight$",
+        r"(^|\.)layers\.\d+\.(\w+\.)?shared_head\.(head|output)\.(weight|bias)$",
         "the head of a multi-token-prediction layer",
         "DeepSeek-V3, GLM-4.5 (head), Step-3.5 (transformer.shared_head.output) files; vllm, sglang deepseek_nextn",
     ),
@@ -48,12 +48,12 @@ COPIES: tuple[ExtraName, ...] = (
         "mtp_use_dedicated_embeddings (mtp.embed_tokens) files; vllm, sglang",
     ),
     _named(
-        rf"{_DRAFT}{_HEAD}\.weight$",
+        rf"{_DRAFT}{_HEAD}\.(weight|bias)$",
         "the head of a multi-token-prediction layer",
         "DeepSeek-V4 (mtp.N.head), Qwen3.5 (mtp.lm_head), LongCat-Flash (model.mtp.lm_head) files; vllm, sglang",
     ),
     _named(
-        r"(^|\.)(medusa_heads?|medusa)\.(\d+\.)+weight$",
+        r"(^|\.)(medusa_heads?|medusa)\.(\d+\.)+(weight|bias)$",
         "a Medusa head",
         "FasterDecoding/Medusa: medusa_head.N.M.weight, the last of each block is [V, D]",
     ),

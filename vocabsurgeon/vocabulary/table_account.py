@@ -79,8 +79,9 @@ class _Search:
         known = {table.key for table in self.tables.stored} | set(self._parts())
         copies: list[Table] = []
         left: list[UnknownTable] = []
+        sizes = self._sizes | self._near
         for info in self.source.tensors.values():
-            if info.key in known or not info.shape:
+            if (sizes.isdisjoint(info.shape) and not self._is_nearly_main(info)) or info.key in known:
                 continue
             if copy := self._copy(info):
                 copies.append(copy)
@@ -120,7 +121,8 @@ class _Search:
     def _copy(self, info: TensorInfo) -> Table | None:
         """`info` as a table that grows along: by its name, or by its bits."""
         if info.rows in self._sizes:
-            named = len(info.shape) > 1 and _named(COPIES, info.key) is not None
+            whole = len(info.shape) > 1 or info.key.endswith(".bias")
+            named = whole and _named(COPIES, info.key) is not None
             return self._like_main(info) if named or self._is_equal(info) else None
         return Table(COPY, info.key, info) if self._was_left_behind(info) else None
 
@@ -141,7 +143,7 @@ class _Search:
     def _was_left_behind(self, info: TensorInfo) -> bool:
         """Whether `info` is a copy with other rows than the tables: by its name, or by the rows it has."""
         main, size = self.tables.main, info.rows
-        if len(info.shape) != 2 or info.shape[1] != main.info.shape[1] or abs(main.rows - size) * _NEAR > main.rows:
+        if not self._is_nearly_main(info):
             return False
         if _named(COPIES, info.key) is not None:
             return not self._has_own_ids(size)
@@ -151,6 +153,10 @@ class _Search:
         models = [table for table in self._models if table.info.dtype == info.dtype]
         models = [table for table in models if table.info.shape[1:] == info.shape[1:] and table.rows > size]
         return any(rows_equal(rows(table.key), rows(info.key), 0, size) for table in models)
+
+    def _is_nearly_main(self, info: TensorInfo) -> bool:
+        rows, width = self.tables.main.info.shape
+        return info.shape[1:] == (width,) and abs(rows - info.shape[0]) * _NEAR <= rows
 
     def _has_own_ids(self, size: int) -> bool:
         """Whether a map of ids is stored that makes `size` the vocabulary of a draft."""
