@@ -84,9 +84,9 @@ def training_names(keys: Collection[str], expected: Iterable[str] = ()) -> Train
     names: with them, wrappers before names are recognized too.
     """
     counts: Counter[Marker] = Counter()
-    stripped: dict[str, str] = {}
-    for key in keys:
-        stripped[key] = _without_certain(key, counts)
+    text = "\n".join(keys)
+    patterns = [(marker, found) for marker, found in _ANYWHERE if marker.text.partition("<")[0] in text]
+    stripped = {key: _without_certain(key, patterns, counts) for key in keys}
     stripped = dict(_without_wrapper(stripped, tuple(expected), counts))
     marked = {key: plain for key, plain in stripped.items() if plain != key}
     if not marked:
@@ -111,8 +111,8 @@ def under_names(source: Checkpoint, names: Mapping[str, str]) -> Checkpoint:
     return replace(source, shards=replace(source.shards, headers=headers))
 
 
-def _without_certain(key: str, counts: Counter[Marker]) -> str:
-    for marker, pattern in _ANYWHERE:
+def _without_certain(key: str, patterns: Iterable[tuple[Marker, re.Pattern[str]]], counts: Counter[Marker]) -> str:
+    for marker, pattern in patterns:
         key, found = pattern.subn("", key)
         if found:
             counts[marker] += 1
@@ -123,33 +123,31 @@ def _without_wrapper(
     names: Mapping[str, str], expected: Collection[str], counts: Counter[Marker]
 ) -> Iterator[tuple[str, str]]:
     """`names` (stored → plain so far) without the wrapper behind which an expected table lies, if one does."""
-    held = set(names.values())
-    prefix = _wrapper(held, expected)
+    held = tuple(dict.fromkeys(names.values()))
+    start, wrapper = _wrapper(held, expected)
+    prefix = start + wrapper
     roots = {name.partition(".")[0] for name in expected}
-    whole = all(name.startswith(prefix) for name in held)
-    inside = prefix.count(".") > 1 and not _made_of_wrappers(prefix)
+    whole = bool(start) or all(name.startswith(prefix) for name in held)
     for key, name in names.items():
         rest = name.removeprefix(prefix)
-        if not prefix or rest == name or not (whole or inside or rest.partition(".")[0] in roots):
-            yield key, name
-            continue
-        marker = _marker_of(prefix)
-        counts[marker] += 1
-        yield key, prefix.removesuffix(marker.text) + rest if inside else rest
+        if rest != name and (whole or rest.partition(".")[0] in roots):
+            counts[_marker_of(wrapper)] += 1
+            name = start + rest
+        yield key, name
 
 
-def _wrapper(held: Collection[str], expected: Iterable[str]) -> str:
-    """The text up to and with the wrapper's name before an expected table; empty where none is."""
+def _wrapper(held: Collection[str], expected: Iterable[str]) -> tuple[str, str]:
+    """What stands before the wrapper's name and stays, and the wrapper's name, where it hides an expected table."""
     for name in expected:
         for stored in () if name in held else held:
             if stored.endswith("." + name):
                 prefix = stored.removesuffix(name)
                 if _made_of_wrappers(prefix) or all(other.startswith(prefix) for other in held):
-                    return prefix
+                    return "", prefix
             for match in re.finditer(r"(?<=\.)module\.", stored):
                 if stored[: match.start()] + stored[match.end() :] == name:
-                    return stored[: match.end()]
-    return ""
+                    return stored[: match.start()], match.group()
+    return "", ""
 
 
 def _made_of_wrappers(prefix: str) -> bool:
@@ -160,8 +158,7 @@ def _made_of_wrappers(prefix: str) -> bool:
 def _marker_of(prefix: str) -> Marker:
     """The row of the wrapper, or of several as one."""
     if not _made_of_wrappers(prefix):
-        inner = next((marker for marker in WRAPPERS[:1] if prefix.endswith("." + marker.text)), None)
-        return inner or Marker(prefix, WRAPPERS[-1].written_by)
+        return Marker(prefix, WRAPPERS[-1].written_by)
     parts = [marker for marker in WRAPPERS if marker.text in prefix]
     exact = next((marker for marker in parts if marker.text == prefix), None)
     return exact or Marker(prefix, ", ".join(marker.written_by for marker in parts))

@@ -26,35 +26,23 @@ def find_renames(before: Checkpoint, after: Checkpoint) -> dict[str, str]:
     are the same, the name being the one that other renames lead to. What is left follows those renames, so that a
     tensor of a renamed layer is found though its values changed.
     """
-    lost = {key for key in before.tensors if key not in after.tensors}
-    new = {key for key in after.tensors if key not in before.tensors}
-    found: dict[str, str] = {}
-    for step in (_by_plain_name, _by_end, _by_bits, _by_rule):
-        if not lost or not new:
-            break
-        for key, name in step(before, lost, after, new, dict(found)):
-            found[key] = name
-            lost.discard(key)
-            new.discard(name)
-    return {key: found[key] for key in before.tensors if key in found}
+    olds, news = training_names(before.tensors).plain, training_names(after.tensors).plain
+    lost = {olds.get(key, key): key for key in before.tensors if key not in after.tensors}
+    new = {news.get(key, key): key for key in after.tensors if key not in before.tensors}
+    seen = with_names(before, olds), with_names(after, news)
+    found = {plain: plain for plain in lost if plain in new}
+    for step in (_by_end, _by_bits, _by_rule):
+        left = (set(lost) - set(found), set(new) - set(found.values()))
+        if all(left):
+            found |= dict(step(*seen, *left, dict(found)))
+    return {key: new[found[plain]] for plain, key in lost.items() if plain in found}
 
 
 Pairs = Iterator[tuple[str, str]]
 Found = Mapping[str, str]
 
 
-def _by_plain_name(
-    before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], _: Found
-) -> Pairs:
-    """Names that are one once `_orig_mod.` and its like are taken out of both."""
-    olds, news = training_names(before.tensors).plain, training_names(after.tensors).plain
-    plain = {news.get(name, name): name for name in new}
-    for key in sorted(lost):
-        if (name := plain.get(olds.get(key, key))) is not None:
-            yield key, name
-
-
-def _by_end(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], _: Found) -> Pairs:
+def _by_end(before: Checkpoint, after: Checkpoint, lost: Collection[str], new: Collection[str], _: Found) -> Pairs:
     """Names that end alike in the most parts, where one key and one name do; the longest ends first."""
     olds, news = set(lost), set(new)
     most = max(key.count(".") + 1 for key in (*lost, *new))
@@ -82,7 +70,7 @@ def _alike(before: Checkpoint, key: str, after: Checkpoint, name: str) -> bool:
     return old == new or (len(old) == len(new) > 1 and old[1:] == new[1:])
 
 
-def _by_bits(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], found: Found) -> Pairs:
+def _by_bits(before: Checkpoint, after: Checkpoint, lost: Collection[str], new: Collection[str], found: Found) -> Pairs:
     """The same bits; of several names with those, the one that other renames lead to, then the one that ends alike."""
     places: dict[tuple[object, ...], list[str]] = {}
     for name in sorted(new):
@@ -99,7 +87,7 @@ def _by_bits(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: 
                 break
 
 
-def _by_rule(before: Checkpoint, lost: Collection[str], after: Checkpoint, new: Collection[str], found: Found) -> Pairs:
+def _by_rule(before: Checkpoint, after: Checkpoint, lost: Collection[str], new: Collection[str], found: Found) -> Pairs:
     """What the most usual of the renames makes of a key, where that is a name there is."""
     rules = Counter(_rule(*pair) for pair in found.items())
     left = set(new)

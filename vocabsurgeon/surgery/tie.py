@@ -14,6 +14,7 @@ from vocabsurgeon.surgery.operations import OPERATIONS, Action
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.promises import DropLossless
 from vocabsurgeon.surgery.quantized import refuse_quantized
+from vocabsurgeon.surgery.wrapped import refuse_wrapped
 from vocabsurgeon.vocabulary.describe import Description, tie_json
 from vocabsurgeon.vocabulary.tie_state import TieState
 
@@ -77,7 +78,7 @@ def _dropped(
 
 def _refused(description: Description) -> Refusal | None:
     """The refusal that no request can change."""
-    if refusal := refuse_quantized(description, "tie"):
+    if refusal := refuse_wrapped(description, "tie") or refuse_quantized(description, "tie"):
         return refusal
     action, family = OPERATIONS[description.tie.state, "tie"], description.tables.family
     if action is Action.REFUSE:

@@ -28,6 +28,13 @@ class Sharing:
         """The group of the LM head where the tables are tied; empty where it is alone."""
         return next((group for group in self.if_tied if output in group), ())
 
+    def under(self, name_of: Callable[[str], str]) -> Sharing:
+        """The same groups with every key called what `name_of` gives."""
+        always, if_tied = (
+            tuple(tuple(map(name_of, group)) for group in groups) for groups in (self.always, self.if_tied)
+        )
+        return Sharing(always, if_tied)
+
     def untied_copies(
         self, stored: Collection[str], partner: str | None = None, output: str | None = None
     ) -> tuple[tuple[str, str], ...]:

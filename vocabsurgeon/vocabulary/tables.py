@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from vocabsurgeon.checkpoint.config import CONFIG
 from vocabsurgeon.checkpoint.header import TensorInfo
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.checkpoint.training_names import TrainingNames, training_names, under_names
 from vocabsurgeon.errors import CheckpointError, UsageError
 from vocabsurgeon.vocabulary import meta_device
 from vocabsurgeon.vocabulary.beyond import Beyond, rows_beyond
 from vocabsurgeon.vocabulary.by_name import DECIDED_BY as SHAPES_AND_NAMES
 from vocabsurgeon.vocabulary.by_name import ByName, tables_by_name
 from vocabsurgeon.vocabulary.composed import composed_family
-from vocabsurgeon.vocabulary.families import Family, VocabTensor, family_for, known_input_keys, known_output_keys
+from vocabsurgeon.vocabulary.families import Family, VocabTensor, family_for, known_input_keys
 from vocabsurgeon.vocabulary.quantized import quantized_table
 from vocabsurgeon.vocabulary.sharing import Sharing, sharing_of
+from vocabsurgeon.vocabulary.spellings import (
+    bare,
+    below_another_prefix,
+    first_stored,
+    of_one_parameter,
+    output_keys,
+    speller,
+    stored_as,
+)
+from vocabsurgeon.vocabulary.weight_files import ZERO_3
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Tables:
     """Every key that the checkpoint stores."""
     evidence: tuple[str, ...] = ()
     """What the fallbacks saw, where the families table does not hold the type."""
+    training: TrainingNames = field(default_factory=TrainingNames)
+    """What a training framework left in the stored names; the tables are found behind it."""
 
     @property
     def partner(self) -> Table | None:
@@ -122,6 +133,31 @@ class Tables:
         return table
 
 
+def _under_stored_names(source: Checkpoint, names: TrainingNames, tables: Tables) -> Tables:
+    """`tables`, found under plain names, under those that `source` stores; what is not stored keeps its plain name."""
+    if not names:
+        return tables
+    stored = {plain: key for key, plain in names.plain.items()}
+
+    def key_of(plain: str) -> str:
+        return stored.get(plain, plain)
+
+    def table_of(table: Table) -> Table:
+        return replace(table, key=key_of(table.key), info=source.tensors[key_of(table.key)])
+
+    return replace(
+        tables,
+        input=tables.input and table_of(tables.input),
+        output=tables.output and table_of(tables.output),
+        others=tuple(map(table_of, tables.others)),
+        input_name=key_of(tables.input_name),
+        output_name=tables.output_name and key_of(tables.output_name),
+        sharing=tables.sharing.under(key_of),
+        stored_keys=frozenset(source.tensors),
+        training=names,
+    )
+
+
 def find_tables(
     source: Checkpoint,
     input_key: str | None = None,
@@ -139,15 +175,40 @@ def find_tables(
     one could be it, or a table is not two-dimensional.
     """
     _require_named(source, input_key, output_key)
-    family, decided, told = _class_facts(source, input_key, trust_remote_code, observed)
+    names = training_names(source.tensors)
+    facts = _class_facts(under_names(source, names.plain), input_key, trust_remote_code, observed)
+    names = _with_wrappers(source, names, facts[0])
+    first, second = (None if key is None else names.plain.get(key, key) for key in (input_key, output_key))
+    return _under_stored_names(source, names, _find(under_names(source, names.plain), first, second, *facts))
+
+
+def _with_wrappers(source: Checkpoint, names: TrainingNames, family: Family | None) -> TrainingNames:
+    """`names`, with wrappers before the class's own names where its input embedding is stored under none of them."""
+    seen = under_names(source, names.plain)
+    if family is None or first_stored(seen, [family.input_key], family.base_model_prefix, family.also):
+        return names
+    keys = [key for key in (family.input_key, family.output_key) if key]
+    expected = [name for key in keys for name in (key, *family.also.get(key, ()))]
+    return training_names(source.tensors, expected)
+
+
+def _find(
+    source: Checkpoint,
+    input_key: str | None,
+    output_key: str | None,
+    family: Family | None,
+    decided: str,
+    told: tuple[str, ...],
+) -> Tables:
+    """The tables of a checkpoint whose names are plain."""
     _refuse_no_table(source, family)
     names = ByName(None, None, ()) if family else tables_by_name(source, input_key, output_key)
     prefix, also = (family.base_model_prefix, family.also) if family else ("", {})
     inputs = [input_key] if input_key else [family.input_key] if family else [*filter(None, [names.input])]
     inputs = inputs or list(known_input_keys())
     architecture = source.config.architecture
-    outputs = [output_key] if output_key else _outputs(family, architecture, names.output)
-    found_output = _first(source, outputs, "", also) if outputs else None
+    outputs = [output_key] if output_key else output_keys(family, architecture, names.output)
+    found_output = first_stored(source, outputs, "", also) if outputs else None
     found_input = _found_input(source, family, inputs)
     if found_input == found_output and input_key is None:  # some heads bear a name that elsewhere is an input table's
         found_input = None
@@ -156,7 +217,7 @@ def find_tables(
     input_name, output_name = found_input or inputs[0], found_output or (outputs[0] if outputs else None)
     named = bool(input_key or output_key)
     beyond = rows_beyond(family, source.config, _rows(source, found_input), _rows(source, found_output))
-    bare = family is not None and found_input is not None and found_input in _bare(family.input_key, prefix)
+    without = family is not None and found_input is not None and found_input in bare(family.input_key, prefix)
     return Tables(
         architecture,
         family,
@@ -169,7 +230,7 @@ def find_tables(
         _others(source, family, prefix, beyond, {found_input, found_output}) or _bias_beside(source, found_output),
         sharing_of(
             family,
-            _speller(source, prefix, also, bare),
+            speller(source, prefix, also, without),
             input_name,
             output_name,
             named=named,
@@ -197,11 +258,11 @@ def _found_input(source: Checkpoint, family: Family | None, inputs: Iterable[str
     """The stored input embedding: under its own names, as another table of its parameter, or under a known name."""
     prefix, also = (family.base_model_prefix, family.also) if family else ("", {})
     found = (
-        _first(source, inputs, prefix, also)
-        or _first(source, _of_one_parameter(family), prefix)
-        or _first(source, known_input_keys(), prefix)
+        first_stored(source, inputs, prefix, also)
+        or first_stored(source, of_one_parameter(family), prefix)
+        or first_stored(source, known_input_keys(), prefix)
     )
-    return found or (_below_another_prefix(source, family.input_key, prefix) if family else None)
+    return found or (below_another_prefix(source, family.input_key, prefix) if family else None)
 
 
 def _require_one(
@@ -256,36 +317,8 @@ def _refuse_no_table(source: Checkpoint, family: Family | None) -> None:
         )
 
 
-def _of_one_parameter(family: Family | None) -> tuple[str, ...]:
-    """The other names under which a tied input embedding may be stored: those of its group but the head's."""
-    groups = (*family.shared, *family.shared_if_tied) if family else ()
-    return tuple(
-        key for group in groups if family and family.input_key in group for key in group if key != family.output_key
-    )
-
-
 def _rows(source: Checkpoint, key: str | None) -> int | None:
     return source.tensors[key].rows if key is not None else None
-
-
-def _bare(key: str, prefix: str) -> tuple[str, ...]:
-    return (key.removeprefix(prefix + "."),) if prefix and key.startswith(prefix + ".") else ()
-
-
-def _below_another_prefix(source: Checkpoint, key: str, prefix: str) -> str | None:
-    """The one stored key that is `key` with another name of the base model before it (LlamaForQuestionAnswering)."""
-    bare = next(iter(_bare(key, prefix)), key)
-    found = [stored for stored in source.tensors if stored.partition(".")[2] == bare]
-    return found[0] if len(found) == 1 else None
-
-
-def _speller(source: Checkpoint, prefix: str, also: Mapping[str, tuple[str, ...]], bare: bool) -> Callable[[str], str]:
-    """A key of the families table in the spelling that is stored, or would be: without the prefix where all are."""
-
-    def spelled(key: str) -> str:
-        return _first(source, [key], prefix, also) or (next(iter(_bare(key, prefix)), key) if bare else key)
-
-    return spelled
 
 
 def _refuse_packed(source: Checkpoint, inputs: Iterable[str]) -> None:
@@ -309,38 +342,8 @@ def _family(source: Checkpoint, model_type: str | None, architecture: str | None
     inner = text if isinstance(text, str) else None
     family, headed = family_for(model_type, architecture, inner), family_for(model_type, None, inner)
     if family and headed and family.output_key is None and headed.output_key is not None:
-        return headed if _first(source, [headed.output_key], "", headed.also) else family
+        return headed if first_stored(source, [headed.output_key], "", headed.also) else family
     return family
-
-
-def _outputs(family: Family | None, architecture: str | None, seen: str | None) -> list[str]:
-    if family is not None:
-        return [family.output_key] if family.output_key else []
-    if seen is not None:
-        return [seen]
-    if architecture is not None and architecture.endswith("Model"):
-        return []
-    return list(known_output_keys())
-
-
-def _first(
-    source: Checkpoint, keys: Iterable[str], prefix: str, also: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-) -> str | None:
-    """The first of `keys` that is stored, as such, under another of its names, or with or without the base prefix."""
-    for key in keys:
-        for name in (key, *also.get(key, ())):
-            for spelling in _spellings(name, prefix):
-                if spelling in source.tensors:
-                    return spelling
-    return None
-
-
-def _spellings(key: str, prefix: str) -> Iterator[str]:
-    yield key
-    if prefix and key.startswith(prefix + "."):
-        yield key[len(prefix) + 1 :]
-    elif prefix:
-        yield f"{prefix}.{key}"
 
 
 def _table(source: Checkpoint, role: str, key: str | None, beyond: Beyond) -> Table | None:
@@ -348,7 +351,8 @@ def _table(source: Checkpoint, role: str, key: str | None, beyond: Beyond) -> Ta
         return None
     info = source.tensors[key]
     if len(info.shape) != 2 or 0 in info.shape:
-        raise CheckpointError(f"is the {role} table but has shape {list(info.shape)}, not [rows, width]", where=key)
+        message = f"is the {role} table but has shape {list(info.shape)}, not [rows, width]"
+        raise CheckpointError(message, where=key, hint=ZERO_3 if 0 in info.shape else None)
     return Table(role, key, info, 0, beyond.input if role == "input" else beyond.output, beyond.moves)
 
 
@@ -359,7 +363,7 @@ def _others(
     tables: dict[str, Table] = {}
     for role, tensors in _by_role(family).items() if family else ():
         for tensor in tensors:
-            for key in _stored_as(source, tensor.key, prefix, family.also if family else {}):
+            for key in stored_as(source, tensor.key, prefix, family.also if family else {}):
                 if key not in found:
                     _require_axis(source.tensors[key], tensor.axis)
                     over = beyond.output if role == "output_bias" else 0
@@ -380,16 +384,6 @@ def _bias_beside(source: Checkpoint, head: str | None) -> tuple[Table, ...]:
     key = f"{head.removesuffix('.weight')}.bias" if head and head.endswith(".weight") else ""
     info = source.tensors.get(key)
     return (Table("output_bias", key, info),) if info and head and info.shape == source.tensors[head].shape[:1] else ()
-
-
-def _stored_as(source: Checkpoint, key: str, prefix: str, also: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """The stored keys that `key` stands for: one under its spellings, or with `*` one for each layer."""
-    if "*" not in key:
-        spelling = _first(source, [key], prefix, also)
-        yield from () if spelling is None else (spelling,)
-        return
-    patterns = [re.escape(spelling).replace(r"\*", r"\d+") for spelling in _spellings(key, prefix)]
-    yield from (stored for stored in source.tensors if any(re.fullmatch(pattern, stored) for pattern in patterns))
 
 
 def _by_role(family: Family) -> Mapping[str, tuple[VocabTensor, ...]]:

@@ -6,7 +6,7 @@ Pure, but for the comparison of two stored tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from vocabsurgeon.checkpoint.compare import tables_equal
@@ -18,6 +18,7 @@ from vocabsurgeon.vocabulary.families import Family
 from vocabsurgeon.vocabulary.quantized import QuantizedTable
 from vocabsurgeon.vocabulary.readers import readings_of
 from vocabsurgeon.vocabulary.tables import Tables
+from vocabsurgeon.vocabulary.wrapped_names import evidence, hidden
 
 
 class TieState(StrEnum):
@@ -83,8 +84,18 @@ def tie_of(
     """The tie state of `source`.
 
     Two stored tables are read until their first difference; with `compare`, to the end, for the distance. A
-    `quantized` table counts as stored, and is not compared.
+    `quantized` table counts as stored, and is not compared. What a reader ends up with is None where it finds no table
+    by the stored name.
     """
+    tie = _verdict(source, tables, compare, quantized)
+    if not tables.training:
+        return tie
+    effective = None if hidden(tables) else tie.effective
+    return replace(tie, effective=effective, evidence=(*tie.evidence, *evidence(tables)))
+
+
+def _verdict(source: Checkpoint, tables: Tables, compare: bool, quantized: Sequence[QuantizedTable]) -> Tie:
+    """The tie state by what is stored, and by what readers do who find it."""
     declared = declared_tie(source, tables.family)
     if not tables.has_head:
         none = (f"{tables.architecture or 'the architecture'} has no LM head",)
@@ -95,7 +106,7 @@ def tie_of(
     tied = _counts_as_tied(declared.value, tables, equal)
     state = _state_of_quantized(tables, tied, quantized) if quantized else _state(tables, tied, equal, others)
     duplicate = tables.output.info.nbytes if state is TieState.TIED_DUPLICATE and tables.output else 0
-    readings = () if quantized else map(str, readings_of(state, source.config.model_type))
+    readings = () if quantized or hidden(tables) else map(str, readings_of(state, source.config.model_type))
     evidence = (*declared.evidence, *_stored(tables, quantized), *_measured(state, equal, apart), *readings)
     told = (*_told_of(tables, state, others), *_mismatch(tables, state))
     return Tie(state, tied, EFFECTIVE[state], equal, apart, duplicate, (*evidence, *told), others)
