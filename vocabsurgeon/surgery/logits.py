@@ -16,7 +16,7 @@ from vocabsurgeon.surgery.promises.states import config_leaves
 from vocabsurgeon.surgery.tokens.loaded import LoadedTokenizer
 from vocabsurgeon.surgery.tokens.sample import SAMPLE
 from vocabsurgeon.vocabulary.describe import Description
-from vocabsurgeon.vocabulary.live import random_tables
+from vocabsurgeon.vocabulary.live import named, random_tables
 from vocabsurgeon.vocabulary.loading import load_model
 
 TOLERANCE = 1e-6
@@ -53,7 +53,8 @@ def compare_logits(before: Description, after: Description, trust_remote_code: b
 
     Old ids: those of BEFORE's tokenizer that still bear their token, else all rows; with a row in both tables. Prompts:
     random ones, the highest ids, and sample text as BEFORE's tokenizer reads it. A class without a head is compared by
-    its last hidden state. A BEFORE that cannot be run, or whose head is random, leaves it not checked; an AFTER fails.
+    its last hidden state. A BEFORE that cannot be run, or of which anything is random, leaves it not checked; an AFTER
+    fails.
     """
     ids = old_ids(before, after)
     if not len(ids):
@@ -114,10 +115,11 @@ def _read(before: Description) -> Iterator[Sequence[int]]:
 def _run(
     description: Description, chosen: Sequence[Sequence[int]], ids: np.ndarray[Any, Any], trust_remote_code: bool
 ) -> tuple[list[np.ndarray[Any, Any]] | str, str | None]:
-    """Logits `[length, len(ids)]` float32 of each prompt, or why there are none; and which table is random, if any."""
+    """Logits `[length, len(ids)]` float32 of each prompt, or why there are none; and what is random, if anything."""
     try:
         loaded = load_model(description.source, "float32", trust_remote_code)
-        random = next((f"{key} is in no file, so it is random" for key in random_tables(loaded, description)), None)
+        chance = tuple(dict.fromkeys((*random_tables(loaded, description), *loaded.random)))
+        random = f"{named(chance)} in no file, so random" if chance else None
         return [_logits(loaded.model, prompt, ids) for prompt in chosen], random
     except CheckpointError as error:
         return str(error), None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -86,16 +86,16 @@ class LiveDescription:
 def live_check(description: Description, trust_remote_code: bool = False) -> LiveDescription:
     """Load the described checkpoint through transformers, in its own dtype, and ask the model.
 
-    Files and memory agree where the two tables are shared as the config declares, none of them is random, and a model
-    that was saved and loaded again shares as much. So a `conflict` and a `headless` checkpoint never agree: one of the
-    things that they say is not so. Writes to a temporary folder alone. Raises `CheckpointError` where transformers
-    does not load the files.
+    Files and memory agree where the two tables are shared as the config declares, no parameter at all is random, and a
+    model that was saved and loaded again shares as much. So a `conflict` and a `headless` checkpoint never agree: one
+    of the things that they say is not so. Writes to a temporary folder alone. Raises `CheckpointError` where
+    transformers does not load the files.
     """
     source = description.source
     loaded = load_model(source, trust_remote_code=trust_remote_code)
     answers, random = ask(loaded, description), tuple(random_tables(loaded, description))
     state, again, failure = _round_trip(loaded, description, trust_remote_code)
-    problems = tuple(_problems(description, answers, random, again))
+    problems = (*_problems(description, answers, random, again), *_left_to_chance(loaded, random))
     checked = description.tie.state is TieState.NO_HEAD or answers.shared is not None
     return LiveDescription(
         description,
@@ -206,6 +206,22 @@ def _problems(description: Description, answers: Answers, random: tuple[str, ...
         yield "disagreement: the files are of a class without an LM head, the model in memory has one"
     if again is not None and again is not shared:
         yield f"disagreement: saved and loaded again, the tables are {'shared' if again else 'separate'}"
+
+
+def _left_to_chance(loaded: LoadedModel, tables: Collection[str]) -> Iterator[str]:
+    """What is random beside the vocabulary tables, which are told one by one."""
+    others = [key for key in loaded.random if key not in tables]
+    if others:
+        yield f"disagreement: {named(others)} in no file, so random at every load"
+
+
+def named(keys: Sequence[str]) -> str:
+    """Up to four keys with a verb: `a, b and 3 more are`."""
+    shown = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
+    return f"{shown} {'is' if len(keys) == 1 else 'are'}"
+
+
+_SHOWN = 4
 
 
 def _seen(loaded: LoadedModel, answers: Answers) -> Iterator[str]:

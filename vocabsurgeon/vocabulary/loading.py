@@ -26,9 +26,18 @@ class LoadedModel:
 
     model: Any
     missing: tuple[str, ...]
-    """Parameters that are in no file: random now."""
+    """Parameters and buffers that are in no file, as the load report names them."""
     unexpected: tuple[str, ...]
     """Tensors that no parameter took."""
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """The missing keys that a save would have written: their numbers are left to chance, or to the class's start.
+
+        Tied parameters are not among the missing. What a class never saves (Marian's positions) it computes at load.
+        """
+        unsaved = set(getattr(self.model, "_keys_to_ignore_on_save", None) or ())
+        return tuple(key for key in self.missing if key not in unsaved)
 
     @property
     def input_table(self) -> Any | None:
