@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vocabsurgeon.checkpoint.quiet import quiet
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.checkpoint.training_names import training_names
 from vocabsurgeon.errors import OnnxError
 from vocabsurgeon.onnx.tasks import FEATURES, Task, task_of_class
 
@@ -63,10 +64,14 @@ def _require_complete(source: Checkpoint, info: dict[str, Any], task: Task) -> N
         missing = [name for name in missing if _POOLER not in name.split(".")]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise OnnxError(
-            f"{missing[0]}{more} is in no file: it would be random",
-            where=source.root,
-            hint="fetch the checkpoint again; where it is the LM head, see `inspect`: `tie` or `untie` repairs that",
-        )
+        reason = f"{missing[0]}{more} is in no file: it would be random"
+        raise OnnxError(reason, where=source.root, hint=_hint(source, missing))
     if info.get("mismatched_keys"):
         raise OnnxError(f"{next(iter(info['mismatched_keys']))} does not fit the config", where=source.root)
+
+
+def _hint(source: Checkpoint, missing: list[str]) -> str:
+    names = training_names(source.tensors, missing)
+    if names:
+        return f"{names.marks} is in the names of tensors: take it out of them, see docs/training-names.md"
+    return "fetch the checkpoint again; where it is the LM head, see `inspect`: `tie` or `untie` repairs that"

@@ -23,15 +23,15 @@ def find_renames(before: Checkpoint, after: Checkpoint) -> dict[str, str]:
     """Key in `before` → key in `after`, for tensors that only one of them has under that name.
 
     The names are one without what a training framework put in, or end alike while no other name does; else the bits
-    are the same, the name being the one that other renames lead to. What is left follows those renames, so that a
-    tensor of a renamed layer is found though its values changed.
+    are the same, and no other's. What is left follows those renames, so that a tensor of a renamed layer is found
+    though its values changed; then bits that several share.
     """
     olds, news = training_names(before.tensors).plain, training_names(after.tensors).plain
     lost = {olds.get(key, key): key for key in before.tensors if key not in after.tensors}
     new = {news.get(key, key): key for key in after.tensors if key not in before.tensors}
     seen = with_names(before, olds), with_names(after, news)
     found = {plain: plain for plain in lost if plain in new}
-    for step in (_by_end, _by_bits, _by_rule):
+    for step in (_by_end, _by_own_bits, _by_rule, _by_bits):
         left = (set(lost) - set(found), set(new) - set(found.values()))
         if all(left):
             found |= dict(step(*seen, *left, dict(found)))
@@ -70,19 +70,23 @@ def _alike(before: Checkpoint, key: str, after: Checkpoint, name: str) -> bool:
     return old == new or (len(old) == len(new) > 1 and old[1:] == new[1:])
 
 
+def _by_own_bits(before: Checkpoint, after: Checkpoint, lost: Collection[str], new: Collection[str], _: Found) -> Pairs:
+    """The same bits, which no other tensor on either side has."""
+    olds, news = _glances(before, lost), _glances(after, new)
+    for glance, keys in olds.items():
+        names = news.get(glance, [])
+        if len(keys) == len(names) == 1 and tables_equal(before.rows(keys[0]), after.rows(names[0])):
+            yield keys[0], names[0]
+
+
 def _by_bits(before: Checkpoint, after: Checkpoint, lost: Collection[str], new: Collection[str], found: Found) -> Pairs:
     """The same bits; of several names with those, the one that other renames lead to, then the one that ends alike."""
-    places: dict[tuple[object, ...], list[str]] = {}
-    for name in sorted(new):
-        places.setdefault(_glance(after, name), []).append(name)
-    glances = {key: _glance(before, key) for key in sorted(lost)}
-    rules = Counter(_rule(*pair) for pair in found.items())
-    for key in sorted(glances, key=lambda key: len(places.get(glances[key], ()))):
-        candidates = places.get(glances[key], [])
+    places, rules = _glances(after, new), Counter(_rule(*pair) for pair in found.items())
+    for key in sorted(lost):
+        candidates = places.get(_glance(before, key), [])
         for name in sorted(candidates, key=lambda name: (-rules[_rule(key, name)], -_common_end(key, name))):
             if tables_equal(before.rows(key), after.rows(name)):
                 candidates.remove(name)
-                rules[_rule(key, name)] += 1
                 yield key, name
                 break
 
@@ -107,6 +111,14 @@ def _rule(key: str, name: str) -> tuple[str, str]:
         return key, name
     end = ".".join(key.split(".")[-parts:])
     return key.removesuffix(end), name.removesuffix(end)
+
+
+def _glances(source: Checkpoint, keys: Collection[str]) -> dict[tuple[object, ...], list[str]]:
+    """What tensors begin with → the keys of those that do."""
+    found: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for key in sorted(keys):
+        found[_glance(source, key)].append(key)
+    return found
 
 
 def _glance(source: Checkpoint, key: str) -> tuple[object, ...]:

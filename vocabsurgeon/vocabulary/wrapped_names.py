@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vocabsurgeon.checkpoint.training_names import Marker
 from vocabsurgeon.vocabulary.tables import Tables
 
 
 def evidence(tables: Tables) -> Iterator[str]:
     """A line for each marker in the names: on how many tensors, whose it is, and what readers make of it; and more."""
-    names, family = tables.training, tables.family
+    names = tables.training
     for marker, count in names.counts:
-        takes_off = family is not None and marker.text == f"{family.base_model_prefix}."
-        reads = _TAKEN_OFF if takes_off else _NOT_FOUND
+        reads = _TAKEN_OFF if _taken_off(tables, marker) else _NOT_FOUND
         yield (
             f"`{marker.text}` is in the names of {count} of {names.total} tensors, as {marker.written_by} leaves it: "
             f"{reads}"
         )
     yield from beside(tables)
+
+
+def _taken_off(tables: Tables, marker: Marker) -> bool:
+    """Whether the base model's own prefix is there twice, of which transformers 5 takes one (`rename_source_key`)."""
+    return tables.family is not None and marker.text == f"{tables.family.base_model_prefix}."
 
 
 def beside(tables: Tables) -> Iterator[str]:
