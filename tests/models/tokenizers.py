@@ -28,7 +28,8 @@ class Folder:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return tuple(sorted(path.name for path in self.root.iterdir()))
+        below = (path for path in self.root.rglob("*") if path.is_file())
+        return tuple(sorted(path.relative_to(self.root).as_posix() for path in below))
 
     def has(self, name: str) -> bool:
         return (self.root / name).is_file()
@@ -47,6 +48,7 @@ class Folder:
         """This folder with `edits` made, under another path."""
         target.mkdir()
         for name in self.files:
+            (target / name).parent.mkdir(exist_ok=True)
             (target / name).write_bytes(self.read_bytes(name))
         for edit in edits:
             (target / edit.name).write_bytes(edit.content)
