@@ -110,7 +110,7 @@ def test_where_the_size_is_a_width_too_the_name_has_to_speak_of_a_vocabulary(tmp
     no = {
         "extra.up_proj.weight": (VOCAB, 16),
         "extra.norm.weight": (VOCAB,),
-        "scale": (VOCAB,),
+        "layers.9.scale": (VOCAB,),
         "extra.head_mix.weight": (VOCAB, 5),
         "position_embeddings.weight": (VOCAB, 16),
         "vision.patch_embed.weight": (VOCAB, 16),
@@ -165,6 +165,20 @@ def test_parameters_of_the_class_are_its_own_affair(tmp_path: Path) -> None:
     assert names_of_class(source, names) == {*names[:2]}
 
 
+def test_a_vector_of_no_layer_that_the_class_does_not_have_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = {
+        "model.mystery": torch.ones(1, VOCAB),
+        "model.layers.0.gamma": torch.ones(VOCAB),
+        "vision.norm": torch.ones(VOCAB),
+    }
+    found = _with(tmp_path / "source", VOCAB, **tensors)
+    assert set(_unknown(found)) == {"model.mystery"}
+    monkeypatch.setattr(table_account, "names_of_class", lambda *_: None)  # as where a library is missing
+    assert not describe(found.source).not_understood
+
+
 def test_the_class_is_asked_where_something_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(table_account, "names_of_class", lambda _, names: asked.extend(names) or frozenset(names))
@@ -211,7 +225,10 @@ def test_tiny_models_whose_widths_are_the_vocabulary_give_nothing(family: str, v
 
 
 def test_a_number_collides_with_widths_their_multiples_and_heads() -> None:
-    text = '{"hidden_size": 48, "num_heads": 5, "head_dim": 11, "dims": [70], "vocab_size": 61, "eos_token_id": 67}'
+    text = (
+        '{"hidden_size": 48, "num_heads": 5, "head_dim": 11, "dims": [70], "expand": 7, "max_positions": 13, '
+        '"vocab_size": 61, "eos_token_id": 67}'
+    )
     config = Config.parse(text)
-    assert [size for size in (48, 5, 96, 144, 55, 70, 240) if not collides(config, None, size)] == []
-    assert [size for size in (61, 67, 53, 10, 48 * 5 + 1) if collides(config, None, size)] == []
+    assert [size for size in (48, 5, 96, 144, 55, 70, 336, 13) if not collides(config, None, size)] == []
+    assert [size for size in (61, 67, 53, 10, 26, 48 * 5, 48 * 5 + 1) if collides(config, None, size)] == []

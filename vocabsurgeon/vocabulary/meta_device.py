@@ -52,7 +52,7 @@ def observe(source: Checkpoint, *, trust_remote_code: bool = False) -> Observed:
     return Observed(family, (f"{DECIDED_BY}: {family.architecture} has {family.input_key} and {head}",))
 
 
-def names_of_class(source: Checkpoint, names: Iterable[str]) -> frozenset[str]:
+def names_of_class(source: Checkpoint, names: Iterable[str]) -> frozenset[str] | None:
     """Those of `names` that transformers' own class of `source` loads as a parameter or buffer of its own.
 
     None where it cannot be built. What the checkpoint brings as code is not asked. Imports torch and transformers.
@@ -64,7 +64,7 @@ def names_of_class(source: Checkpoint, names: Iterable[str]) -> frozenset[str]:
             held = {starred(name) for name in (*model.state_dict(), *(name for name, _ in model.named_buffers()))}
             loaded = loaded_names(model, names)
     except Exception:  # a model class fails in its own way: then nothing is known to be its own
-        return frozenset()
+        return None
     prefix = model.base_model_prefix
     spelled = {name: {starred(text) for text in _spellings(loaded[name], prefix)} for name in names}
     return frozenset(name for name in names if spelled[name] & held)

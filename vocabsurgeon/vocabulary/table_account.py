@@ -5,9 +5,11 @@ Names and shapes decide; values are read only of tensors shaped like a known tab
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from vocabsurgeon.checkpoint.compare import rows_equal, tables_equal
@@ -26,6 +28,9 @@ _MULTIPLES = (8, 16, 32, 64, 128, 256)
 """What vocabularies are padded to."""
 _NEAR = 4
 """A table that was left behind when the others grew is short by less than a fourth."""
+
+
+_LAYER = re.compile(r"(^|\.)\d+\.")
 
 
 @dataclass(frozen=True)
@@ -166,12 +171,18 @@ class _Search:
         axis = _axis_of(info, self._sizes) if self._sizes & {*info.shape} else _axis_of(info, self._near)
         if axis is None or is_companion(self.source.config, info.key):
             return None
+        asked = self.tables.family is not None and info.shape[axis] in self._sizes
+        if not self._is_plain(info, axis) and not (asked and _is_lone_vector(info)):
+            return None
         rule = _named(OTHER_RULES, info.key)
-        if info.shape[axis] not in self._sizes - self._colliding:
-            named = rule is not None or _is_telling(info.key)
-            if not named or not self._is_shaped(info, axis):
-                return None
         return UnknownTable(info, axis, rule.what if rule else "no class or reader known here has it")
+
+    def _is_plain(self, info: TensorInfo, axis: int) -> bool:
+        """Whether `info` counts without its class being asked: by its length alone, or by name and shape."""
+        if info.shape[axis] in self._sizes - self._colliding:
+            return True
+        named = _named(OTHER_RULES, info.key) is not None or _is_telling(info.key)
+        return named and self._is_shaped(info, axis)
 
     def _is_shaped(self, info: TensorInfo, axis: int) -> bool:
         """Whether `info` is a vector over the axis, or as wide as a table."""
@@ -183,6 +194,8 @@ class _Search:
         if not left or self.tables.family is None:
             return left
         own = names_of_class(self.source, [table.info.key for table in left])
+        if own is None:
+            return tuple(table for table in left if self._is_plain(table.info, table.axis))
         return tuple(table for table in left if table.info.key not in own)
 
 
@@ -192,6 +205,11 @@ def _named(names: Iterable[ExtraName], key: str) -> ExtraName | None:
 
 def _axis_of(info: TensorInfo, sizes: frozenset[int]) -> int | None:
     return next((axis for axis, size in enumerate(info.shape) if size in sizes), None)
+
+
+def _is_lone_vector(info: TensorInfo) -> bool:
+    """Whether `info` is a vector of no layer and no norm: of those a class has few, and they can be asked for."""
+    return prod(info.shape) == max(info.shape) and not _LAYER.search(info.key) and not NOT_TELLING.search(info.key)
 
 
 def _is_telling(key: str) -> bool:
