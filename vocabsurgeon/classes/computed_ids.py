@@ -27,10 +27,13 @@ class ComputedIds:
     ways_out: tuple[str, ...]
     source: str
     eos_settles: bool = False
+    spelled: Callable[[int], str] | None = None
+    """The text of the token that an id is meant for, counted from `first`; None where there is no such token."""
 
-    def takes(self, number: int) -> bool:
-        """Whether id `number` is one of them."""
-        return number >= self.first and (self.last is None or number <= self.last)
+    def takes(self, number: int, content: str = "") -> bool:
+        """Whether id `number` is one of them, and `content` is not the very token it stands for."""
+        inside = number >= self.first and (self.last is None or number <= self.last)
+        return inside and not (self.spelled is not None and self.spelled(number - self.first) == content)
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def _timestamps(facts: Facts, types: frozenset[str], source: str) -> Iterator[Co
         None,
         (f"{_REPLACE}, of one below {begin}",),
         source,
+        spelled=lambda step: f"<|{step * 0.02:.2f}|>",
     )
 
 
