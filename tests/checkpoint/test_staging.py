@@ -33,7 +33,7 @@ def _run(out: Path, content: str = "new", **options: Any) -> None:
 @pytest.fixture
 def existing(tmp_path: Path) -> Path:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").write_text("old")
+    (tmp_path / "out" / "tokenizer.json").write_text("old")
     return tmp_path / "out"
 
 
@@ -98,7 +98,7 @@ def test_every_file_and_folder_is_flushed_before_the_rename(tmp_path: Path, monk
 def test_existing_out_is_refused_and_kept(existing: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"exists already.*--overwrite"):
         _run(existing)
-    assert _tree(tmp_path) == ["out/", "out/old"]
+    assert _tree(tmp_path) == ["out/", "out/tokenizer.json"]
 
 
 def test_overwrite_replaces_the_folder_and_leaves_no_sibling(existing: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_overwrite_replaces_the_folder_and_leaves_no_sibling(existing: Path, tmp
 def test_overwrite_without_commit_keeps_the_old(existing: Path, tmp_path: Path) -> None:
     with StagedDirectory(existing, overwrite=True) as staged:
         (staged.path / "file").touch()
-    assert _tree(tmp_path) == ["out/", "out/old"]
+    assert _tree(tmp_path) == ["out/", "out/tokenizer.json"]
 
 
 def test_overwrite_of_nothing_is_a_plain_run(tmp_path: Path) -> None:
@@ -168,6 +168,7 @@ def test_no_name_at_all_is_a_usage_error(out: str) -> None:
 @pytest.mark.parametrize("name", ["x" * 255, "ä" * 127, "😀" * 63])
 def test_longest_possible_name_works(tmp_path: Path, name: str) -> None:
     _run(tmp_path / name)
+    (tmp_path / name / "sub" / "file").unlink()
     _run(tmp_path / name, overwrite=True)
     assert os.listdir(tmp_path) == [name]
 

@@ -78,20 +78,20 @@ def test_dry_run_tells_what_the_run_then_does(tmp_path: Path) -> None:
 def test_existing_out_needs_overwrite(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "mine.txt").write_text("mine")
+    (out / "tokenizer.json").write_text("mine")
     refused = vocabsurgeon("untie", shelved(), out)
-    assert refused.code == 2 and "--overwrite" in refused.line and contents(out) == {"mine.txt": b"mine"}
+    assert refused.code == 2 and "--overwrite" in refused.line and contents(out) == {"tokenizer.json": b"mine"}
     assert vocabsurgeon("untie", shelved(), out, "--overwrite").code == 0
-    assert not (out / "mine.txt").exists() and leftovers(out) == ["out"]
+    assert (out / "tokenizer.json").read_text() != "mine" and leftovers(out) == ["out"]
     assert config_of(out)["tie_word_embeddings"] is False
 
 
 def test_a_refusal_leaves_what_would_have_been_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "mine.txt").write_text("mine")
+    (out / "tokenizer.json").write_text("mine")
     assert vocabsurgeon("tie", shelved(tied=False), out, "--overwrite").code == 1
-    assert contents(out) == {"mine.txt": b"mine"}
+    assert contents(out) == {"tokenizer.json": b"mine"}
 
 
 def test_link_shares_what_does_not_change(tmp_path: Path) -> None:

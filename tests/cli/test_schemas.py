@@ -49,6 +49,7 @@ INSPECT = {
     "tables_found_by": (str,),
     "tables_evidence": [(str,)],
     "sharing": [[(str,)]],
+    "tables_not_understood": [{"key": (str,), "file": (str,), "shape": [(int,)], "axis": INT}],
     "quantized": [{"role": (str,), "key": (str,), "scheme": (str,), "tensors": [(str,)]}],
     **FACTS,
 }
@@ -61,6 +62,7 @@ OPERATION = {
     "changed": (bool,),
     "before": FACTS,
     "files_omitted": [{"file": (str,), "reason": (str,)}],
+    "files": [{"file": (str,), "kind": (str,), "fate": (str,), "reason": MAYBE_TEXT}],
     "notes": [(str,)],
 }
 PLANNED = {
@@ -120,6 +122,7 @@ STEPS = {
     "tensor_edits": [(dict,)],
     "files_written": [{"file": (str,), "bytes": INT}],
     "files_omitted": [{"file": (str,), "reason": (str,)}],
+    "files": [{"file": (str,), "kind": (str,), "fate": (str,), "reason": MAYBE_TEXT}],
     "promises": [(str,)],
 }
 DRY_RUN = {"schema": (str,), "dry_run": (bool,), "changed": (bool,), "plan": STEPS, "notes": [(str,)]}
@@ -237,10 +240,25 @@ def test_tie_untie_verify(tmp_path: Path) -> None:
     conform(document, {**OPERATION, "cost": COST, "kept": (str,), "dropped": {"key": (str,), "bytes": INT}})
 
 
+def test_verify_of_a_result_alone(tmp_path: Path) -> None:
+    _document("untie", shelved(), tmp_path / "apart")
+    wanted = {key: VERIFY[key] for key in ("schema", "promises_from", "passed", "differences")}
+    document = _document("verify", tmp_path / "apart")
+    conform(document, {**wanted, **PROOF, "notes": [(str,)]})
+    assert document["proof"] == {"record_intact": True} and document["passed"]
+    (tmp_path / "apart" / "config.json").write_text("{}")
+    document = _document("verify", tmp_path / "apart")
+    assert document["differences"] == ["config.json changed"] and not document["passed"]
+    assert vocabsurgeon("verify", shelved()).code == 2
+
+
 def test_the_record_is_the_report_with_versions_fingerprint_and_promises(tmp_path: Path) -> None:
     document = _document("extend", shelved(), tmp_path / "out", "--token", "<a>")
     record = dict(report_of(tmp_path / "out"))
     promises, versions, fingerprint = (record.pop(key) for key in ("promises", "versions", "source_fingerprint"))
+    contents, digest = record.pop("contents"), record.pop("record_sha256")
+    assert set(contents) == {path.name for path in (tmp_path / "out").iterdir()} - {"vocabsurgeon.json"}
+    assert all(set(entry) == {"bytes", "sha256"} for entry in contents.values()) and len(digest) == 64
     assert record == document
     assert all(isinstance(promise["is"], str) for promise in promises)
     assert {"python", "vocabsurgeon", "tokenizers"} <= versions.keys()

@@ -20,7 +20,7 @@ from vocabsurgeon.errors import OutputError
 @pytest.fixture
 def existing(tmp_path: Path) -> Path:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").write_text("old")
+    (tmp_path / "out" / "tokenizer.json").write_text("old")
     return tmp_path / "out"
 
 
@@ -37,7 +37,7 @@ def _state(out: Path) -> list[str]:
     )
 
 
-OLD, NEW = ["out", "out/old"], ["out", "out/new"]
+OLD, NEW = ["out", "out/tokenizer.json"], ["out", "out/new"]
 
 
 def _failing(call: Callable[..., Any], at: int, error: BaseException, after: bool) -> Callable[..., Any]:
@@ -66,7 +66,7 @@ def test_failure_at_either_rename_gives_the_old_folder_back(
     monkeypatch.setattr(os, "rename", _failing(os.rename, at, error, after))
     with pytest.raises((OutputError, KeyboardInterrupt)):
         _run(existing)
-    assert _state(existing) == OLD and (existing / "old").read_text() == "old"
+    assert _state(existing) == OLD and (existing / "tokenizer.json").read_text() == "old"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -139,7 +139,7 @@ with staging.StagedDirectory(sys.argv[1], overwrite=True) as staged:
     (staged.path / "new").write_text("new")
     staged.commit()
 """
-STAGED, REPLACED = [".out.staged", ".out.staged/new"], [".out.replaced", ".out.replaced/old"]
+STAGED, REPLACED = [".out.staged", ".out.staged/new"], [".out.replaced", ".out.replaced/tokenizer.json"]
 KILLS: dict[str, tuple[tuple[str, int, str], list[str]]] = {
     "before the flush": (("sync_tree", 1, "before"), STAGED + OLD),
     "after the flush": (("sync_tree", 1, "after"), STAGED + OLD),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import in_process, vocabsurgeon
+from tests.onnx.exports import optimum_like
 from tests.surgery.shelf import contents, leftovers, shelved, taken
 
 WRITING = {"extend": ["--token", "<a>"], "tie": [], "untie": []}
@@ -25,6 +26,43 @@ def test_out_in_on_or_around_the_source_is_refused(operation: str, place: str, o
     ran = vocabsurgeon(operation, *arguments)
     assert ran.code == 2 and ran.line
     assert contents(tmp_path, without=()) == before
+
+
+OVERWRITING = {**WRITING, "export": [], "dedupe": []}
+
+
+@pytest.mark.parametrize("operation", OVERWRITING)
+@pytest.mark.parametrize("out", [".", "..", "../here/deeper/..", "../link"])
+def test_the_current_directory_is_not_replaced(
+    operation: str, out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _exported(tmp_path / "source") if operation == "dedupe" else taken(tmp_path / "source")
+    here = taken(tmp_path / "around" / "here")
+    (here / "deeper").mkdir()
+    (tmp_path / "around" / "link").symlink_to("here")
+    before = contents(tmp_path / "around", without=())
+    monkeypatch.chdir(here)
+    ran = vocabsurgeon(operation, source, out, *OVERWRITING[operation], "--overwrite")
+    assert ran.code == 2 and ran.line and "bug" not in ran.line
+    assert contents(tmp_path / "around", without=()) == before and sorted(os.listdir(tmp_path)) == ["around", "source"]
+
+
+@pytest.mark.parametrize("operation", OVERWRITING)
+def test_documents_are_not_replaced(operation: str, tmp_path: Path) -> None:
+    source = _exported(tmp_path / "source") if operation == "dedupe" else taken(tmp_path / "source")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.docx").write_text("mine")
+    ran = vocabsurgeon(operation, source, tmp_path / "out", *OVERWRITING[operation], "--overwrite")
+    assert ran.code == 2 and "thesis.docx" in ran.line
+    assert (tmp_path / "out" / "thesis.docx").read_text() == "mine" and sorted(os.listdir(tmp_path)) == [
+        "out",
+        "source",
+    ]
+
+
+def _exported(folder: Path) -> Path:
+    optimum_like(folder)
+    return folder
 
 
 @pytest.mark.parametrize("out", ["", "a\0b", "/", "/dev/null", "/proc/x/y", "x" * 300], ids=lambda out: repr(out[:9]))

@@ -67,12 +67,17 @@ def test_rows_are_counted(tokens: tuple[str, ...], options: dict, entries: int, 
     assert len(plan.tensor_edits) == (2 if written else 0)
 
 
-STALE = (
+COPIES = (
     "pytorch_model.bin",
     "pytorch_model-00001-of-00002.bin",
     "pytorch_model.bin.index.json",
     "tf_model.h5",
     "flax_model.msgpack",
+    "original/consolidated.00.pth",
+    "consolidated.safetensors",
+)
+"""The model's own weights again, in another format."""
+STALE = (
     "model.gguf",
     "onnx/model.onnx",
     "onnx/model.onnx_data",
@@ -81,37 +86,52 @@ STALE = (
     "optimizer.pt",
     "scheduler.pt",
     "global_step100/mp_rank_00_model_states.pt",
-    "original/consolidated.00.pth",
-    "consolidated.safetensors",
 )
+"""Carried, and named as saying what was true before."""
 KEPT = (
     "README.md",
     "LICENSE",
     "chat_template.jinja",
     "trainer_state.json",
     "training_args.bin",
-    "original/tokenizer.model",
     "preprocessor_config.json",
-    "notes/onnx.txt",
+    "2_Dense/model.safetensors",
+    "3_Dense/pytorch_model.bin",
+    "mm_projector.bin",
 )
+UNKNOWN = ("notes/onnx.txt", "weird.dat", "notes/deep/x")
 
 
 def _with_files(target: Path) -> Path:
     source = taken(target)
-    for name in (*STALE, *KEPT):
+    for name in (*COPIES, *STALE, *KEPT, *UNKNOWN):
         (source / name).parent.mkdir(exist_ok=True, parents=True)
         (source / name).write_bytes(name.encode())
     return source
 
 
 @pytest.mark.parametrize("operation", ["extend", "untie"])
-def test_stale_formats_are_left_out_and_named_and_all_else_carried(operation: str, tmp_path: Path) -> None:
+def test_copies_of_the_weights_are_left_out_and_named_and_all_else_carried(operation: str, tmp_path: Path) -> None:
     source, out = _with_files(tmp_path / "source"), tmp_path / "out"
     report = untie(source, out) if operation == "untie" else extend(source, out, extend_request(["<a>"]))
     assert not isinstance(report, Refusal) and report.proof.passed is True
-    assert {entry["file"] for entry in report.to_dict()["files_omitted"]} == set(STALE)
-    assert {name for name in contents(source) if name not in contents(out)} == set(STALE)
-    assert all(contents(out)[name] == name.encode() for name in KEPT)
+    assert {entry["file"] for entry in report.to_dict()["files_omitted"]} == set(COPIES)
+    assert {name for name in contents(source) if name not in contents(out)} == set(COPIES)
+    assert all(contents(out)[name] == name.encode() for name in (*STALE, *KEPT, *UNKNOWN))
+
+
+@pytest.mark.parametrize("operation", ["extend", "untie"])
+def test_every_file_of_both_folders_is_in_the_account(operation: str, tmp_path: Path) -> None:
+    source, out = _with_files(tmp_path / "source"), tmp_path / "out"
+    report = untie(source, out) if operation == "untie" else extend(source, out, extend_request(["<a>"]))
+    assert not isinstance(report, Refusal)
+    account = {entry["file"]: entry for entry in report.to_dict()["files"]}
+    assert set(account) == (set(contents(source)) | set(contents(out))) - {"vocabsurgeon.json"}
+    assert {name for name, entry in account.items() if entry["fate"] == "stale"} == set(STALE)
+    assert {name for name, entry in account.items() if entry["kind"] == "unknown"} == set(UNKNOWN)
+    assert all(account[name]["reason"] for name in (*COPIES, *STALE, *UNKNOWN))
+    assert {account[name]["fate"] for name in KEPT} == {"kept"}
+    assert account["config.json"]["fate"] == account["model.safetensors"]["fate"] == "changed"
 
 
 def test_a_run_that_changes_nothing_leaves_nothing_out(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vocabsurgeon.checkpoint.json_changes import JsonChange
+
 
 @dataclass(frozen=True)
 class MeanOf:
@@ -108,6 +110,8 @@ class WriteFile:
 
     name: str
     content: bytes
+    changes: tuple[JsonChange, ...] | None = None
+    """What an edited JSON file says differently from the source's; None where the file is written whole."""
 
 
 @dataclass(frozen=True)

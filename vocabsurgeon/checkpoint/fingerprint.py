@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,24 @@ def is_of(recorded: Mapping[str, Any], source: Checkpoint) -> bool:
     return bool(recorded.get("sha256") == fingerprint(source, sampled)["sha256"])
 
 
+def checksums(
+    folder: Path, names: Iterable[str], sampled: Collection[str] = (), stopped: Callable[[], bool] = lambda: False
+) -> dict[str, dict[str, Any]]:
+    """`{name: {"bytes", "sha256"}}` of the files `names` below `folder`; of those in `sampled` (linked ones, which are
+    not read for the result) `sampled_crc32` over evenly spaced blocks in its place. Gives up, with sums of no use, soon
+    after `stopped` says so. Raises `CheckpointError` where a file cannot be read."""
+    return {name: _sum_of(folder / name, name in sampled, name in sampled, stopped) for name in sorted(names)}
+
+
 def _sum(source: Checkpoint, name: str, sampled: Collection[str], stopped: Callable[[], bool]) -> dict[str, Any]:
-    path, weights = source.path(name), name in source.shards.headers
+    weights = name in source.shards.headers
+    return _sum_of(source.path(name), weights, weights and name in sampled, stopped)
+
+
+def _sum_of(path: Path, weights: bool, partly: bool, stopped: Callable[[], bool]) -> dict[str, Any]:
     digest, check = hashlib.sha256(), 0
     with open_source(path) as file:
         size = os.fstat(file.fileno()).st_size
-        partly = weights and name in sampled
         for block in _sample(file, size, path) if partly else _blocks(file, path):
             if stopped():
                 break

@@ -6,17 +6,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from vocabsurgeon.checkpoint.json_changes import JsonChange, Path
 from vocabsurgeon.checkpoint.json_insert import place_behind
 from vocabsurgeon.checkpoint.json_scan import Member, ScanError, members, space_end
 from vocabsurgeon.checkpoint.json_style import Style, document_style, margin_at, style_of
 from vocabsurgeon.errors import ConfigError
 
-Path = tuple[str | int, ...]
-"""Keys and array indices from the outermost object inwards."""
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -30,6 +29,8 @@ class JsonText:
 
     raw: bytes
     where: str
+    changes: tuple[JsonChange, ...] = field(default=(), compare=False)
+    """What the edits since `parse` did, in order."""
 
     @classmethod
     def parse(cls, text: str | bytes, where: str) -> JsonText:
@@ -87,12 +88,12 @@ class JsonText:
 
         Raises `ConfigError` where that object is missing or holds the key twice, or `value` cannot be written.
         """
-        member = self._find(path)
+        member, change = self._find(path), JsonChange("set", path, value)
         if member is None:
-            return self._append(path[:-1], b"{", [(str(path[-1]), value)])
+            return self._append(path[:-1], b"{", [(str(path[-1]), value)], change)
         with _translated(self):
             text = self._style_at(member.value).dump(value, margin_at(self.raw, member.start))
-        return self._splice(member.value, member.end, text)
+        return self._splice(member.value, member.end, text, change)
 
     def update(self, path: Path, mapping: Mapping[str, Any]) -> JsonText:
         """The object at `path` with the keys of `mapping` replaced or added at its end. Raises `ConfigError`."""
@@ -101,26 +102,27 @@ class JsonText:
         for key in mapping:
             document = document.set((*path, key), mapping[key]) if key in held else document
         new: list[tuple[str | None, Any]] = [(key, value) for key, value in mapping.items() if key not in held]
-        return document._append(path, b"{", new) if new else document
+        changes = (JsonChange("set", (*path, str(key)), value) for key, value in new)
+        return document._append(path, b"{", new, *changes) if new else document
 
     def extend(self, path: Path, values: Iterable[Any]) -> JsonText:
         """The array at `path` with `values` behind its last element. Raises `ConfigError` where there is no array."""
         new: list[tuple[str | None, Any]] = [(None, value) for value in values]
-        return self._append(path, b"[", new) if new else self
+        return self._append(path, b"[", new, JsonChange("append", path, [value for _, value in new])) if new else self
 
     def remove(self, path: Path) -> JsonText:
         """The document without the member at `path`; unchanged where there is none. Raises `ConfigError`."""
         member = self._find(path)
         if member is None:
             return self
-        siblings = self._members(path[:-1])
+        siblings, change = self._members(path[:-1]), JsonChange("remove", path)
         place = siblings.index(member)
         if place:
-            return self._splice(siblings[place - 1].end, member.end, "")
+            return self._splice(siblings[place - 1].end, member.end, "", change)
         if len(siblings) > 1:
-            return self._splice(member.start, siblings[1].start, "")
+            return self._splice(member.start, siblings[1].start, "", change)
         opening, end = self._span(path[:-1])
-        return self._splice(opening + 1, end - 1, "")
+        return self._splice(opening + 1, end - 1, "", change)
 
     def rename(self, path: Path, key: str) -> JsonText:
         """The member at `path` under the name `key`, in its place. Raises `ConfigError` where `key` is taken."""
@@ -131,7 +133,7 @@ class JsonText:
         if any(sibling.key == key for sibling in siblings):
             raise ConfigError(f"{_dotted(path[:-1])} already has a key {key!r}", where=self.where)
         end = member.value - len(member.colon)
-        return self._splice(member.start, end, self._style.quote(key))
+        return self._splice(member.start, end, self._style.quote(key), JsonChange("rename", path, key))
 
     @cached_property
     def _style(self) -> Style:
@@ -142,13 +144,14 @@ class JsonText:
             return style_of(self.raw, position, self._style)
         return self._style
 
-    def _splice(self, start: int, end: int, text: str) -> JsonText:
+    def _splice(self, start: int, end: int, text: str, *changes: JsonChange) -> JsonText:
         try:
-            return JsonText(b"".join((self.raw[:start], text.encode("utf-8"), self.raw[end:])), self.where)
+            raw = b"".join((self.raw[:start], text.encode("utf-8"), self.raw[end:]))
+            return JsonText(raw, self.where, (*self.changes, *changes))
         except UnicodeEncodeError as error:
             raise ConfigError("half a surrogate pair cannot be written", where=self.where) from error
 
-    def _append(self, path: Path, bracket: bytes, new: list[tuple[str | None, Any]]) -> JsonText:
+    def _append(self, path: Path, bracket: bytes, new: list[tuple[str | None, Any]], *changes: JsonChange) -> JsonText:
         opening, end = self._span(path)
         if self.raw[opening : opening + 1] != bracket:
             kind = "an object" if bracket == b"{" else "an array"
@@ -156,7 +159,7 @@ class JsonText:
         place = place_behind(self.raw, opening, end, self._members(path), self._style)
         with _translated(self):
             text = place.text(new)
-        return self._splice(place.start, place.end, text)
+        return self._splice(place.start, place.end, text, *changes)
 
     def _span(self, path: Path) -> tuple[int, int]:
         member = self._find(path)

@@ -11,7 +11,10 @@ from pathlib import Path
 from threading import Thread
 from types import TracebackType
 
+from vocabsurgeon.checkpoint.replaceable import why_not_replaceable
 from vocabsurgeon.errors import OutputError, UsageError, VocabsurgeonError
+
+_FOREIGN = "--overwrite replaces nothing but checkpoints and exports: choose another OUT"
 
 
 class StagedDirectory:
@@ -20,13 +23,14 @@ class StagedDirectory:
     Use as a context manager and write below `path`. Nothing below OUT exists before the commit; the files get the
     permissions of normal new files. `source` (links resolved) may not be OUT, lie inside it or around it.
 
-    With `overwrite`, an existing OUT is replaced by two renames. A crash leaves one of: the old OUT and a sibling
-    `.OUT.staged-*`; no OUT, the old one as `.OUT.replaced-*` and the complete new one as `.OUT.staged-*`; the new OUT
-    and a sibling `.OUT.replaced-*`. The old content is never lost before the new one bears the name. A failure that is
-    no crash (an error, an interrupt) is undone: the old OUT has its name back. (A very long name is cut in siblings.)
+    With `overwrite`, an existing OUT that is empty or holds a checkpoint or export (see `replaceable`) is replaced by
+    two renames. A crash leaves one of: the old OUT and a sibling `.OUT.staged-*`; no OUT, the old one as
+    `.OUT.replaced-*` and the complete new one as `.OUT.staged-*`; the new OUT and a sibling `.OUT.replaced-*`. The old
+    content is never lost before the new one bears the name. A failure that is no crash (an error, an interrupt) is
+    undone: the old OUT has its name back. (A very long name is cut in siblings.)
 
-    Raises `UsageError` where OUT is no path or overlaps the source, `OutputError` where OUT exists without `overwrite`
-    or cannot be written.
+    Raises `UsageError` where OUT is no path or overlaps the source, `OutputError` where OUT exists without `overwrite`,
+    is nothing that may be replaced, or cannot be written.
     """
 
     def __init__(self, out: Path | str, *, overwrite: bool = False, source: Path | None = None) -> None:
@@ -115,6 +119,16 @@ class StagedDirectory:
             raise OutputError("exists already", where=self.out, hint="choose another OUT or pass --overwrite")
         if exists and (self.out.is_symlink() or not self.out.is_dir()):
             raise OutputError("is not a folder", where=self.out, hint="--overwrite replaces folders only")
+        if exists:
+            self._refuse_foreign()
+
+    def _refuse_foreign(self) -> None:
+        try:
+            reason = why_not_replaceable(self.out)
+        except OSError as error:
+            raise output_error(error, self.out) from error
+        if reason is not None:
+            raise OutputError(f"is not replaced: it {reason}", where=self.out, hint=_FOREIGN)
 
     def _roll_back(self) -> None:
         """Remove what is staged, and empty parents that were made. After a commit only what it replaced is left."""

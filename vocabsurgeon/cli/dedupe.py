@@ -26,7 +26,7 @@ from vocabsurgeon.cli.options import Output, common, finish, finite, out_argumen
     "--rtol", type=float, callback=finite, metavar="X", help="Relative tolerance of the outputs (default: by dtype)."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be merged; write nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is a checkpoint or an export.")
 @click.option("--no-verify", is_flag=True, help="Do not run the graphs; the report then says 'not checked'.")
 @common
 def command(path: str, out: str, output: Output, no_verify: bool, **options: Any) -> None:

@@ -39,7 +39,7 @@ from vocabsurgeon.onnx.tasks import TASKS
 @max_ratio_option
 @click.option("--trust-remote-code", is_flag=True, help="Allow code that the checkpoint brings to run.")
 @click.option("--dry-run", is_flag=True, help="Export and check in a temporary folder beside OUT; leave nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is a checkpoint or an export.")
 @common
 def command(checkpoint: str, out: str, output: Output, no_cache: bool, **options: Any) -> None:
     """Export CKPT to ONNX (one data file for all graphs), then audit what was stored and compare its logits.

@@ -45,12 +45,20 @@ from vocabsurgeon.surgery.run import extending
     "--replace", "replaces", multiple=True, metavar="OLD=NEW", help="Give the reserved token OLD's id and row to NEW."
 )
 @click.option("--promote", is_flag=True, help="Allow an ordinary vocabulary entry to become an added token.")
-@click.option("--chat-template", metavar="FILE", help="Write this chat template.")
+@click.option(
+    "--chat-template", metavar="FILE", help="Make this the default chat template, for tokenizer and processor."
+)
 @click.option("--pad-to-multiple-of", type=int, metavar="N", help="Round the number of rows up.")
 @click.option(
     "--side",
     type=click.Choice(SIDES),
     help="Which vocabulary of an encoder-decoder model grows, where it has two.",
+)
+@click.option(
+    "--keep-size",
+    multiple=True,
+    metavar="KEY",
+    help="Leave the stored tensor KEY as it is, though it has an entry for each id; may be repeated.",
 )
 @click.option("--seed", type=int, default=0, metavar="N", show_default=True, help="For --init normal.")
 @writes
@@ -81,6 +89,7 @@ def _request(options: dict[str, Any]) -> ExtendRequest:
         "pad_to_multiple_of",
         "seed",
         "side",
+        "keep_size",
     )
     return extend_request(**{name: options.pop(name) for name in names}, chat_template=_read(template))
 

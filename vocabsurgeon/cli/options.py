@@ -103,7 +103,7 @@ def writes(function: F) -> F:
 
 _WRITES = (
     click.option("--dry-run", is_flag=True, help="Print the plan; write nothing."),
-    click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
+    click.option("--overwrite", is_flag=True, help="Replace OUT if it is a checkpoint or an export."),
     click.option("--link", is_flag=True, help="Hard-link the files that do not change instead of copying them."),
     click.option("--no-verify", is_flag=True, help="Skip the proof; the report then says 'not checked'."),
 )

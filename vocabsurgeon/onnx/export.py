@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vocabsurgeon.checkpoint.account import FileAccount, export_account
+from vocabsurgeon.checkpoint.compare import files_equal
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.checkpoint.staging import StagedDirectory
-from vocabsurgeon.errors import OnnxError, UsageError
+from vocabsurgeon.errors import OnnxError, OutputError, UsageError
 from vocabsurgeon.onnx.audit import MAX_RATIO, count
 from vocabsurgeon.onnx.cacheless import without_cache
 from vocabsurgeon.onnx.data_file import write_models
@@ -31,26 +35,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 OPSETS = range(17, 24)
-_CARRIED = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "tokenizer.model",
-    "spiece.model",
-    "source.spm",
-    "target.spm",
-    "sentencepiece.bpe.model",
-    "preprocessor_config.json",
-)
-"""What a user of the graph needs beside it: how to tokenize, how to generate."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +66,9 @@ def export(
 ) -> ExportReport:
     """Export the model at `checkpoint` to the folder `out`, and prove it.
 
-    The graphs, the data file, config, generation config and tokenizer files are staged; bytes and logits are checked on
-    the staged folder; only where both pass does it become OUT. A report with `passed` False has the evidence, and no
-    OUT. The source is only read. Raises `VocabsurgeonError` where the model cannot be loaded or exported, where a dtype
+    The graphs, the data file and every file of the checkpoint that is no weights are staged; bytes and logits are
+    checked on the staged folder; only where both pass does it become OUT. A report with `passed` False has the
+    evidence, and no OUT. The source is only read. Raises `VocabsurgeonError` where the model cannot be loaded or exported, where a dtype
     asked for does not run, or OUT cannot be written.
     """
     source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -129,19 +113,22 @@ class _Attempt:
 
     def _made(self, model: PreTrainedModel, exported: Parts) -> ExportReport:
         options, folder, progress = self.options, self.staged.path, self.progress
-        for left in folder.iterdir():
-            left.unlink()  # never written over: a session may have mapped it
+        for left in folder.iterdir():  # never written over: a session may have mapped it
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         graphs = _trace_all(model, exported, options.opset, progress)
         _rewrite(model, exported, graphs, progress)
         computed = computed_bytes(graphs.values(), _stored(model, self.source))  # shared tensors are still one object
         opset = int(next(iter(graphs.values())).opset_imports[""])
         write_models(graphs, folder, progress)
-        _carry(self.source, folder)
         stored = open_stored(folder)
         write_presets(folder, presets_for(stored.graphs))
+        files = export_account(self.source, {path.name for path in folder.iterdir()})
+        _carry(self.source, folder, files)
         counted = count(stored, self.source, options.max_ratio, progress)
-        files = [folder / part.file for part in exported.parts]
-        parity = check_parity(files, self.source, options.atol, options.rtol, progress, model=model, task=self.task)
+        graphs_written = [folder / part.file for part in exported.parts]
+        parity = check_parity(
+            graphs_written, self.source, options.atol, options.rtol, progress, model=model, task=self.task
+        )
         return ExportReport(
             out=self.staged.out,
             source=self.source,
@@ -153,6 +140,7 @@ class _Attempt:
             widened=_widened(model, self.dtype.exported),
             audit=counted,
             parity=parity,
+            files=files,
             dry_run=options.dry_run,
         )
 
@@ -220,7 +208,11 @@ def _check_opset(opset: int | None) -> None:
         raise UsageError(f"opset {opset} cannot be exported", hint=f"use {OPSETS.start} to {OPSETS.stop - 1}")
 
 
-def _carry(source: Checkpoint, folder: Path) -> None:
-    for name in _CARRIED:
-        if source.has(name):
-            (folder / name).write_bytes(source.read_bytes(name))
+def _carry(source: Checkpoint, folder: Path, files: Iterable[FileAccount]) -> None:
+    """Every file that the account keeps, byte for byte: how to tokenize, how to generate, what nobody knows."""
+    for entry in files:
+        if entry.fate in ("kept", "stale"):
+            (folder / entry.file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.path(entry.file), folder / entry.file)
+            if not files_equal(source.path(entry.file), folder / entry.file):
+                raise OutputError("is not what was copied", where=entry.file, hint="check the disk")

@@ -37,7 +37,9 @@ def tie(document: Document, verbose: bool) -> Parts:
 
 
 def tie_change(document: Document, verbose: bool) -> Parts:
-    """The tie state before and after."""
+    """The tie state before and after; nothing where a result was looked at alone."""
+    if "before" not in document:
+        return
     before, after = document["before"]["tie"]["state"], document["tie"]["state"]
     shown = after if before == after else f"{before} → {after}"
     yield line(("bold", "tie state   "), ("bold cyan", shown))
@@ -81,6 +83,9 @@ def tables(document: Document, verbose: bool) -> Parts:
         )
     yield line(("bold", "tables"))
     yield grid
+    for entry in document["tables_not_understood"]:
+        told = f"not understood  {entry['key']} {entry['shape']} in {entry['file']}: {entry['reason']}"
+        yield line(("yellow", f"            {printable(told)}"))
     if document["tables_evidence"]:
         yield line(("", f"            found by {document['tables_found_by']}"))
     for text in document["tables_evidence"]:
@@ -169,10 +174,25 @@ def _token_table(entries: list[Document], shown: int) -> Table:
     return grid
 
 
-def omitted(document: Document, verbose: bool) -> Parts:
-    """Files that were left out, with the reason."""
-    for entry in document["files_omitted"]:
-        yield line(("yellow", "left out    "), ("", f"{entry['file']}: {entry['reason']}"))
+def account(document: Document, verbose: bool) -> Parts:
+    """Files that were left out, went stale or are of no known kind, with the reason; with `verbose` every file."""
+    for label, fate, style in _FATES:
+        entries = [entry for entry in document.get("files", ()) if entry["fate"] == fate]
+        told = [entry for entry in entries if verbose or (entry["reason"] and entry["kind"] != "weights")]
+        for entry in told if verbose else told[:_MOST_FILES]:
+            yield line((style, f"{label:<12}"), ("", f"{entry['file']}: {entry['reason'] or entry['kind']}"))
+        if len(told) > _MOST_FILES and not verbose:
+            yield line((style, f"{label:<12}"), ("", f"and {len(told) - _MOST_FILES} more (-v or --json)"))
+
+
+_FATES = (
+    ("left out", "left out", "yellow"),
+    ("stale", "stale", "yellow"),
+    ("carried", "kept", "dim"),
+    ("changed", "changed", "dim"),
+    ("added", "added", "dim"),
+)
+_MOST_FILES = 12
 
 
 def notes(document: Document, verbose: bool) -> Parts:
@@ -227,8 +247,8 @@ def plan(document: Document) -> Parts:
         yield line(("", f"  {edit['is']} {edit['key']}{to}{rows}"))
     for entry in steps["files_written"]:
         yield line(("", f"  WriteFile {entry['file']} ({entry['bytes']:,} bytes)"))
-    for entry in steps["files_omitted"]:
-        yield line(("", f"  OmitFile {entry['file']}: {entry['reason']}"))
+    for part in account(steps, False):
+        yield Text("  ") + part if isinstance(part, Text) else part
     if not document["changed"]:
         yield line(("", "  nothing changes: every file is copied"))
     yield from tokens(document, False)
@@ -261,8 +281,10 @@ def audited(document: Document, verbose: bool) -> Parts:
 
 
 def parity(document: Document, verbose: bool) -> Parts:
-    """Logits of the export against the model's."""
-    facts = document.get("parity")
+    """Logits of the export against the model's; nothing where there is no model to compare with."""
+    if "parity" not in document:
+        return
+    facts = document["parity"]
     if facts is None:
         reason = document.get("parity_not_checked")
         yield line(("bold", "parity      "), ("yellow", "not checked"), ("", f": {reason}" if reason else ""))

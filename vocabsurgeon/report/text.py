@@ -46,7 +46,7 @@ _CHANGED: tuple[Section, ...] = (
     sections.tables,
     sections.vocabulary,
     sections.tokens,
-    sections.omitted,
+    sections.account,
     sections.notes,
     sections.proof,
 )
@@ -56,8 +56,22 @@ _LAYOUTS: dict[str, tuple[Section, ...]] = {
     "extend": _CHANGED,
     "tie": (*_CHANGED, costs.cost),
     "untie": _CHANGED,
-    "verify": (sections.tie_change, sections.promised, sections.changes, sections.parity, sections.proof),
-    "export": (sections.exported, sections.audited, copies.duplicates, sections.parity, sections.notes),
+    "verify": (
+        sections.tie_change,
+        sections.promised,
+        sections.changes,
+        sections.parity,
+        sections.notes,
+        sections.proof,
+    ),
+    "export": (
+        sections.exported,
+        sections.audited,
+        copies.duplicates,
+        sections.parity,
+        sections.account,
+        sections.notes,
+    ),
     "dedupe": (deduplicated.outcome, deduplicated.size, deduplicated.merged, deduplicated.checked),
     "audit": (sections.audited, copies.duplicates, runtime, sections.parity, sections.notes),
 }

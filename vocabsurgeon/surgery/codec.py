@@ -53,6 +53,8 @@ def _value(value: Any, hint: Any, where: str) -> Any:
         origin = typing.get_origin(option)
         if option is type(None) and value is None:
             return None
+        if origin is typing.Literal and value in typing.get_args(option):
+            return value
         if origin is tuple and isinstance(value, list):
             return _items(value, typing.get_args(option), where)
         if isinstance(option, type) and is_dataclass(option) and _is_tagged(value, option):

@@ -87,4 +87,5 @@ def config_edit(config: Config, values: Values) -> tuple[WriteFile, ...]:
     """config.json with `values` written and every other byte kept; nothing where nothing changes."""
     if not values:
         return ()
-    return (WriteFile(CONFIG, config.with_values(values).document.text.encode()),)
+    document = config.with_values(values).document
+    return (WriteFile(CONFIG, document.raw, document.changes),)

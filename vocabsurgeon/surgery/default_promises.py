@@ -8,6 +8,7 @@ from vocabsurgeon.surgery.promises import (
     CopyIdentical,
     DropLossless,
     IndexExact,
+    MeaningKept,
     OldRowsIdentical,
     Promise,
     TieStateAsIntended,
@@ -16,6 +17,7 @@ from vocabsurgeon.surgery.promises import (
 )
 from vocabsurgeon.surgery.tokens import AssignedToken, TokenRequest
 from vocabsurgeon.vocabulary.describe import Description
+from vocabsurgeon.vocabulary.table_account import COPY
 from vocabsurgeon.vocabulary.tables import Table
 from vocabsurgeon.vocabulary.tie_state import TieState
 
@@ -37,14 +39,17 @@ _AS_GOOD: dict[TieState, tuple[TieState, ...]] = {
 def default_promises(before: Description, after: Description, expect: str | None = None) -> tuple[Promise, ...]:
     """Old ids, old rows and untouched tensors are kept, the tie state too, or it is as `expect` says.
 
-    Rows of ids that are new may be written. An output bias has as many entries as the head has rows.
+    Rows of ids that are new may be written. An output bias has as many entries as the head has rows, a copy of a table
+    as many as the main one.
     """
     tables = before.tables.stored
     return (
         *(_rows_kept(table, before, after) for table in tables if table.key in after.source.tensors),
+        *(OldRowsIdentical(key, axis, rows, _new_ids(before, after)) for key, axis, rows in _resized(before, after)),
         _untouched(before, after, expect),
         *_expected(before, after, expect),
         TokenizerKept(_markers(before, after)),
+        MeaningKept(),
         IndexExact(),
     )
 
@@ -55,7 +60,19 @@ def _rows_kept(table: Table, before: Description, after: Description) -> OldRows
     head = before.tables.output or before.tables.main
     if table.role == "output_bias" and table.rows == head.rows:
         rows = (after.tables.output or after.tables.main).rows
+    if table.role == COPY and table.rows == before.tables.main.rows:
+        rows = after.tables.main.rows
     return OldRowsIdentical(table.key, table.axis, rows, _new_ids(before, after))
+
+
+def _resized(before: Description, after: Description) -> tuple[tuple[str, int, int], ...]:
+    """Key, axis and new length of the tensors with an entry for each id that have another number of entries now."""
+    found = [(table, after.source.tensors.get(table.info.key)) for table in before.not_understood]
+    return tuple(
+        (table.info.key, table.axis, info.shape[table.axis])
+        for table, info in found
+        if info and len(info.shape) == len(table.info.shape) and info.shape[table.axis] != table.entries
+    )
 
 
 def _markers(before: Description, after: Description) -> tuple[AssignedToken, ...]:
@@ -87,7 +104,7 @@ def _new_ids(before: Description, after: Description) -> tuple[int, ...]:
 
 
 def _untouched(before: Description, after: Description, expect: str | None) -> UntouchedTensorsIdentical:
-    tables = {table.key for table in before.tables.stored}
+    tables = {table.key for table in before.tables.stored} | {key for key, _, _ in _resized(before, after)}
     new = set(after.source.tensors) - set(before.source.tensors)
     gone = set(before.source.tensors) - set(after.source.tensors)
     heads = {before.tables.output_name, before.tables.input_name}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vocabsurgeon.checkpoint.compare import files_equal, tables_equal
+from vocabsurgeon.checkpoint.config import CONFIG
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
+from vocabsurgeon.checkpoint.training_names import training_names
 from vocabsurgeon.surgery.promises.states import config_leaves
+from vocabsurgeon.surgery.promises.written_files import json_differences, parse_json
 from vocabsurgeon.surgery.table_differences import listed, table_differences
 from vocabsurgeon.vocabulary.describe import Description
 
@@ -20,12 +23,21 @@ def differences(before: Description, after: Description, renamed: Mapping[str, s
     return (
         *_states(before, after),
         *listed("tensor renamed", [f"{key} → {name}" for key, name in (renamed or {}).items()]),
+        *_left_by_training(renamed or {}, after),
         *_tensors(before.source, after.source),
         *table_differences(before, after),
         *_config(before.source, after.source),
         *_ids(before.source, after.source),
         *_files(before.source, after.source),
     )
+
+
+def _left_by_training(renamed: Mapping[str, str], after: Description) -> Iterator[str]:
+    """Whose names those are, where a training framework left them on one side."""
+    sides = {"before": training_names(renamed), "after": after.tables.training}
+    for side, names in sides.items() if renamed else ():
+        for marker, count in names.counts:
+            yield f"{side}: `{marker.text}` is in {count} names, as {marker.written_by} leaves it"
 
 
 def _states(before: Description, after: Description) -> Iterator[str]:
@@ -81,3 +93,20 @@ def _files(before: Checkpoint, after: Checkpoint) -> Iterator[str]:
     yield from listed("file new", sorted(new - old))
     changed = [name for name in sorted(old & new) if not files_equal(before.path(name), after.path(name))]
     yield from listed("file changed", changed)
+    for name in changed:
+        if name.endswith(".json") and name != CONFIG:
+            yield from _keys(before, after, name)
+
+
+def _keys(before: Checkpoint, after: Checkpoint, name: str) -> Iterator[str]:
+    """What two JSON files say differently, the first lines of it."""
+    try:
+        told = list(json_differences(parse_json(before.read_bytes(name)), parse_json(after.read_bytes(name))))
+    except (ValueError, RecursionError) as error:
+        told = [f"cannot be compared as JSON: {error}"]
+    yield from (f"{name}: {line}" for line in (told or ["the layout alone"])[:_MOST_KEYS])
+    if len(told) > _MOST_KEYS:
+        yield f"{name}: and {len(told) - _MOST_KEYS} more differences"
+
+
+_MOST_KEYS = 12

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from vocabsurgeon.checkpoint.account import account, older_copies
 from vocabsurgeon.checkpoint.config import CONFIG, Config
-from vocabsurgeon.checkpoint.edits import RowExpression, TensorEdit, WriteFile, WriteRows
+from vocabsurgeon.checkpoint.edits import FileEdit, RowExpression, TensorEdit, WriteFile, WriteRows
 from vocabsurgeon.errors import UsageError
 from vocabsurgeon.surgery.config_edits import (
     Values,
@@ -18,9 +19,16 @@ from vocabsurgeon.surgery.config_edits import (
     tie_flag_values,
 )
 from vocabsurgeon.surgery.extend_plan import ExtendPlan, RowCounts
-from vocabsurgeon.surgery.extend_tables import Grown, grown_tables, refuse_taken, table_edits
+from vocabsurgeon.surgery.extend_tables import (
+    Grown,
+    grown_tables,
+    left_notes,
+    refuse_left_behind,
+    refuse_taken,
+    require_keepable,
+    table_edits,
+)
 from vocabsurgeon.surgery.flags import named_keys, refuse
-from vocabsurgeon.surgery.omissions import stale_files
 from vocabsurgeon.surgery.operations import OPERATIONS, Action
 from vocabsurgeon.surgery.plan import Refusal
 from vocabsurgeon.surgery.promises import (
@@ -34,14 +42,17 @@ from vocabsurgeon.surgery.promises import (
     TokenizerKept,
     UntouchedTensorsIdentical,
 )
+from vocabsurgeon.surgery.promises.written_files import content_promises
 from vocabsurgeon.surgery.quantized import refuse_quantized
 from vocabsurgeon.surgery.row_init import RowContext, check_init, row_init, subword_mean
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
-from vocabsurgeon.surgery.tokens.declared import refuse_declared
+from vocabsurgeon.surgery.tokens.declared import refuse_taken_ids, settled_padding
 from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens.role_values import role_config_values
+from vocabsurgeon.surgery.wrapped import refuse_wrapped
 from vocabsurgeon.vocabulary.describe import Description
 from vocabsurgeon.vocabulary.tie_state import TieState
+from vocabsurgeon.vocabulary.weight_files import format_notes
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,8 @@ class ExtendRequest:
     promote: bool = False
     side: str | None = None
     """`encoder` or `decoder` of a model with two vocabularies; None for all tables."""
+    keep_size: tuple[str, ...] = ()
+    """Stored tensors with an entry for each id that may stay as they are when the vocabulary grows."""
 
 
 def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan | Refusal:
@@ -65,6 +78,8 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     Old ids keep their tokens and old rows their bits; a spare row is used before the table grows; the table never
     shrinks. Raises `UsageError` for a request that makes no sense, `TokenizerError` for files that cannot take it.
     """
+    if refusal := refuse_wrapped(description, "extend"):
+        return refusal
     if request.tokens and (refusal := refuse_quantized(description, "extend")):
         return refusal
     action = OPERATIONS[description.tie.state, "extend"]
@@ -72,14 +87,19 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
         return refuse(description, "extend")
     source = description.source
     check_init(request.init)
-    assigned = assign(source, source.tokenizer, request.tokens, roles=dict(request.roles), promote=request.promote)
+    rows = max(table.rows for table in description.tables.stored)
+    padding, told = settled_padding(source, rows) if request.tokens or request.roles else ({}, ())
+    roles = {**padding, **dict(request.roles)}
+    assigned = assign(source, source.tokenizer, request.tokens, roles=roles, promote=request.promote)
     if isinstance(assigned, TokenRefusal):
         return Refusal("extend", assigned.reason, assigned.evidence, (assigned.hint,) if assigned.hint else ())
+    assigned = replace(assigned, notes=(*assigned.notes, *told))
     grown = grown_tables(description, request.side)
     if isinstance(grown, Refusal):
         return grown
+    require_keepable(description, grown, request.keep_size)
     counts = count_rows(grown.before, assigned, request.pad_to_multiple_of)
-    if refusal := refuse_taken(grown, counts):
+    if refusal := refuse_taken(grown, counts) or refuse_left_behind(description, grown, counts, request.keep_size):
         return refusal
     if counts.changed and (refusal := refuse_quantized(description, "extend") or _unwritable(grown)):
         return refusal
@@ -88,7 +108,7 @@ def plan_extend(description: Description, request: ExtendRequest) -> ExtendPlan 
     unknown = description.tables.family is None and counts.after > counts.before
     if unknown and (sizes := other_sizes(source.config, counts.before)):
         return _no_known_size(sizes)
-    if taken := refuse_declared(source.config, assigned.tokens, assigned.roles):
+    if taken := refuse_taken_ids(source, assigned.tokens, assigned.roles, max(rows, counts.after)):
         return taken
     context = _context(description, grown, request)
     edits = table_edits(grown, _row_expressions(assigned, request, counts, context), context, counts)
@@ -119,7 +139,7 @@ def _no_known_size(sizes: Sequence[str]) -> Refusal:
 
 def _unwritable(grown: Grown) -> Refusal | None:
     for table in grown.tables:
-        if table.role == "other" and table.info.dtype.numpy is not None:
+        if table.role in ("other", "copy") and table.info.dtype.numpy is not None:
             continue
         if not table.info.dtype.floating or table.info.dtype.is_scale or table.info.dtype.numpy is None:
             return Refusal(
@@ -205,11 +225,12 @@ def _plan(
     source = description.source
     written = tokenizer_edits(source, assigned, chat_template=request.chat_template)
     written = (*config_edit(source.config, values), *written)
-    omitted = stale_files(source, tensors_change=bool(edits)) if edits or written else ()
+    omitted = older_copies(source, weights_change=bool(edits)) if edits or written else ()
+    files: tuple[FileEdit, ...] = (*written, *omitted)
     return ExtendPlan(
         "extend",
         edits,
-        (*written, *omitted),
+        files,
         (
             *_table_promises(edits),
             UntouchedTensorsIdentical(edited=tuple(edit.key for edit in edits if isinstance(edit, WriteRows))),
@@ -218,13 +239,20 @@ def _plan(
                 _state_after(description), _rows_after(description, grown, counts), *named_keys(description)
             ),
             TokenizerKept(assigned.tokens, assigned.baseline),
+            *content_promises(written),
             FilesCarried(tuple(edit.name for edit in written), tuple(edit.name for edit in omitted)),
-            IndexExact(),
+            IndexExact(as_source=True),
         ),
         tokens=assigned.tokens,
         counts=counts,
         default_init=request.init,
-        notes=(*_notes(description, grown, counts, edits, written), *assigned.notes),
+        files=account(source, edits, files),
+        notes=(
+            *_notes(description, grown, counts, edits, written),
+            *left_notes(description, counts, request.keep_size),
+            *assigned.notes,
+            *(format_notes(source) if edits else ()),
+        ),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vocabsurgeon.checkpoint.account import account, older_copies
 from vocabsurgeon.checkpoint.config import CONFIG
-from vocabsurgeon.checkpoint.edits import CopyTensor, DropTensor, TensorEdit
+from vocabsurgeon.checkpoint.edits import CopyTensor, DropTensor, FileEdit, TensorEdit
 from vocabsurgeon.surgery.config_edits import Values, config_edit, scale_values
-from vocabsurgeon.surgery.omissions import stale_files
 from vocabsurgeon.surgery.operations import REASONS, WAYS_OUT
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.promises import (
@@ -19,7 +19,9 @@ from vocabsurgeon.surgery.promises import (
 from vocabsurgeon.vocabulary.describe import Description
 from vocabsurgeon.vocabulary.families import Family
 from vocabsurgeon.vocabulary.meta_device import DECIDED_BY
+from vocabsurgeon.vocabulary.table_account import COPY
 from vocabsurgeon.vocabulary.tie_state import TieState
+from vocabsurgeon.vocabulary.weight_files import format_notes
 
 
 def retied(
@@ -34,7 +36,7 @@ def retied(
     source = description.source
     values = {**scale_values(source.config), **values}
     config_edits = config_edit(source.config, values)
-    omitted = stale_files(source, tensors_change=bool(tensor_edits)) if tensor_edits or config_edits else ()
+    omitted = older_copies(source, weights_change=bool(tensor_edits)) if tensor_edits or config_edits else ()
     usual = (
         UntouchedTensorsIdentical(
             edited=tuple(edit.key for edit in tensor_edits if not isinstance(edit, CopyTensor | DropTensor)),
@@ -44,9 +46,18 @@ def retied(
         ConfigAsIntended(tuple(values.items())),
         TieStateAsIntended(state, description.vocabulary.rows, *named_keys(description)),
         FilesCarried((CONFIG,) if config_edits else (), tuple(edit.name for edit in omitted)),
-        IndexExact(),
+        IndexExact(as_source=True),
     )
-    return Plan(operation, tensor_edits, (*config_edits, *omitted), (*promises, *usual))
+    edits: tuple[FileEdit, ...] = (*config_edits, *omitted)
+    notes = (*(format_notes(source) if tensor_edits else ()), *_copies_kept(description))
+    files = account(source, tensor_edits, edits)
+    return Plan(operation, tensor_edits, edits, (*promises, *usual), notes=notes, files=files)
+
+
+def _copies_kept(description: Description) -> tuple[str, ...]:
+    """What the user should know of tables beside those of the class: no flag shares or separates them."""
+    copies = [table.key for table in description.tables.others if table.role == COPY]
+    return (f"tables of no class stay as they are stored: {', '.join(copies)}",) if copies else ()
 
 
 def no_change(description: Description, operation: str, why: str) -> Plan:
@@ -56,9 +67,9 @@ def no_change(description: Description, operation: str, why: str) -> Plan:
         ConfigAsIntended(()),
         TieStateAsIntended(description.tie.state, description.vocabulary.rows, *named_keys(description)),
         FilesCarried(),
-        IndexExact(),
+        IndexExact(as_source=True),
     )
-    return Plan(operation, (), (), promises, notes=(why,))
+    return Plan(operation, (), (), promises, notes=(why,), files=account(description.source))
 
 
 def refuse(description: Description, operation: str) -> Refusal:

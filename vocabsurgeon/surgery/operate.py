@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from vocabsurgeon.checkpoint.fingerprint import fingerprint
+from vocabsurgeon.checkpoint.fingerprint import checksums, fingerprint
+from vocabsurgeon.checkpoint.folder import list_files
 from vocabsurgeon.checkpoint.layout import lay_out
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import write_record
@@ -55,17 +56,18 @@ def operate(
     linked = linked_shards(source, plan) if options.link else frozenset()
     with (
         StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged,
-        _summing(source, linked) as summed,
+        _summing(source, linked) as sums,
     ):
         write(source, plan.tensor_edits, plan.file_edits, staged.path, link=options.link, progress=progress)
         staged.start_flush()
+        sums.of_result(staged.path)
         proof = prove(source, staged.path, plan.promises, progress) if options.verify else unproved(plan.promises)
         opened = None if proof.passed is False else proof.after or Checkpoint.open(staged.path)
         after = describe(opened, **named_keys(plan)) if opened else None
         report = make_report(plan, description, after, proof, str(source.root), str(out))
         if report.passed:
             promises = [encode(promise) for promise in plan.promises]
-            write_record(staged.path, report.to_dict(), summed.result(), promises=promises)
+            write_record(staged.path, report.to_dict(), sums.source.result(), sums.result.result(), promises=promises)
             staged.commit()
     return report
 
@@ -76,13 +78,27 @@ def linked_shards(source: Checkpoint, plan: Plan) -> frozenset[str]:
     return frozenset(layout.copy_of for layout in layouts if layout.copy_of is not None)
 
 
+class _Sums:
+    """The sums that go into the record, made on another core: the source's while the result is written, the result's
+    while it is proved."""
+
+    def __init__(self, pool: ThreadPoolExecutor, source: Checkpoint, linked: frozenset[str], stop: Event) -> None:
+        self._pool, self._linked, self._stop = pool, linked, stop
+        self.source: Future[dict[str, Any]] = pool.submit(fingerprint, source, linked, stop.is_set)
+        self.result: Future[dict[str, dict[str, Any]]] = Future()
+
+    def of_result(self, folder: Path) -> None:
+        """Begin with the files of the result, which is written."""
+        self.result = self._pool.submit(checksums, folder, list_files(folder), self._linked, self._stop.is_set)
+
+
 @contextmanager
-def _summing(source: Checkpoint, linked: frozenset[str]) -> Iterator[Future[dict[str, Any]]]:
-    """The source's fingerprint, summed on another core while the result is written; given up when that fails."""
+def _summing(source: Checkpoint, linked: frozenset[str]) -> Iterator[_Sums]:
+    """Sums in the background, given up when the block ends."""
     stop = Event()
     with ThreadPoolExecutor(1) as pool:
         try:
-            yield pool.submit(fingerprint, source, linked, stop.is_set)
+            yield _Sums(pool, source, linked, stop)
         finally:
             stop.set()
 

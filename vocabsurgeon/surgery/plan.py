@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vocabsurgeon.checkpoint.account import FileAccount
 from vocabsurgeon.checkpoint.edits import FileEdit, OmitFile, TensorEdit, WriteFile
 from vocabsurgeon.surgery.codec import encode
 from vocabsurgeon.surgery.promises import Promise
@@ -49,6 +50,8 @@ class Plan:
     promises: tuple[Promise, ...]
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     """What the user should know about the request, a line each."""
+    files: tuple[FileAccount, ...] = field(default=(), kw_only=True)
+    """Every file of source and result, and what becomes of it."""
     details: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """What the operation's JSON holds beside, planned or carried out."""
 
@@ -75,6 +78,7 @@ class Plan:
                     if isinstance(edit, WriteFile)
                 ],
                 "files_omitted": omitted(self.file_edits),
+                "files": [entry.to_dict() for entry in self.files],
                 "promises": [promise.name for promise in self.promises],
             },
             "notes": list(self.notes),

@@ -38,6 +38,7 @@ class OperationReport:
             "changed": self.plan.changed and self.passed,
             "before": {key: before[key] for key in ("tables", "tie", "vocabulary", "bytes")},
             "files_omitted": omitted(self.plan.file_edits),
+            "files": [entry.to_dict() for entry in self.plan.files],
             "notes": list(self.plan.notes),
             **self.plan.details,
             **self._details(),

@@ -26,16 +26,18 @@ def extend_request(
     pad_to_multiple_of: int | None = None,
     seed: int = 0,
     side: str | None = None,
+    keep_size: Sequence[str] = (),
 ) -> ExtendRequest:
     """The request that these options make together.
 
-    A `describe` or `replaces` entry may name a token of `tokens` or of the file; `replaces` also brings its own.
+    A `describe` or `replaces` entry may name a token of `tokens` or of the file; `replaces` also brings its own. What
+    is said twice in the same way counts once.
     Raises `UsageError` for an entry that is no pair, names no requested token, or contradicts the file.
     """
     requests = [TokenRequest(token, special=special) for token in tokens]
     if tokens_file is not None:
         requests += read_requests(Path(tokens_file), special=special)
-    requests = _replacing(requests, [parse_pair(text, "--replace") for text in replaces], special)
+    requests = _replacing(requests, _replacements(replaces), special)
     named = {item.content for item in requests}
     texts = _once([parse_pair(text, "--describe", named) for text in describe], "--describe", "is described twice")
     requests = _described(requests, texts)
@@ -44,7 +46,15 @@ def extend_request(
     if seed < 0:
         raise UsageError(f"cannot be {seed}", where="--seed", hint="give 0 or more")
     return ExtendRequest(
-        tuple(requests), init, tuple(holders.items()), pad_to_multiple_of, seed, chat_template, promote, side
+        tuple(requests),
+        init,
+        tuple(holders.items()),
+        pad_to_multiple_of,
+        seed,
+        chat_template,
+        promote,
+        side,
+        tuple(keep_size),
     )
 
 
@@ -56,12 +66,19 @@ def _once(pairs: Sequence[tuple[str, str]], option: str, problem: str) -> dict[s
     return dict(pairs)
 
 
-def _replacing(requests: list[TokenRequest], pairs: Sequence[tuple[str, str]], special: bool) -> list[TokenRequest]:
-    wanted = {new: old for old, new in pairs}
-    if len(wanted) < len(pairs):
-        raise UsageError("names one new token twice", where="--replace")
-    requests = [replace(item, replaces=wanted.pop(item.content, item.replaces)) for item in requests]
-    return requests + [TokenRequest(new, special=special, replaces=old) for new, old in wanted.items()]
+def _replacements(replaces: Sequence[str]) -> dict[str, str]:
+    """New token → old one."""
+    pairs = [(new, old) for old, new in (parse_pair(text, "--replace") for text in replaces)]
+    return _once(pairs, "--replace", "is to replace two tokens")
+
+
+def _replacing(requests: Sequence[TokenRequest], wanted: Mapping[str, str], special: bool) -> list[TokenRequest]:
+    for item in requests:
+        if item.replaces is not None and wanted.get(item.content, item.replaces) != item.replaces:
+            raise UsageError(f"{item.content!r} is to replace {item.replaces!r} by the file", where="--replace")
+    named = {item.content for item in requests}
+    own = [TokenRequest(new, special=special, replaces=old) for new, old in wanted.items() if new not in named]
+    return [replace(item, replaces=wanted.get(item.content, item.replaces)) for item in requests] + own
 
 
 def _described(requests: list[TokenRequest], texts: Mapping[str, str]) -> list[TokenRequest]:
@@ -70,6 +87,9 @@ def _described(requests: list[TokenRequest], texts: Mapping[str, str]) -> list[T
         raise UsageError(
             f"describes {min(unknown)!r}, which is not added", where="--describe", hint="add it with --token"
         )
+    for item in requests:
+        if item.describe is not None and texts.get(item.content, item.describe) != item.describe:
+            raise UsageError(f"{item.content!r} is described otherwise by the file", where="--describe")
     return [replace(item, describe=texts.get(item.content, item.describe)) for item in requests]
 
 

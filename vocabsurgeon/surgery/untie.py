@@ -11,16 +11,27 @@ from vocabsurgeon.surgery.operations import OPERATIONS, Action
 from vocabsurgeon.surgery.plan import Plan, Refusal
 from vocabsurgeon.surgery.promises import CopyIdentical, CopyScaled, Promise
 from vocabsurgeon.surgery.quantized import plain_head_notes, plain_head_values, refuse_quantized
+from vocabsurgeon.surgery.wrapped import refuse_wrapped
 from vocabsurgeon.vocabulary.describe import Description
+from vocabsurgeon.vocabulary.readers import heads_dropped
 from vocabsurgeon.vocabulary.tie_state import TieState
 
 
 def plan_untie(description: Description) -> Plan | Refusal:
+    """The plan of `untie`, or why not; its notes name the readers that will not use the head of this type."""
+    planned = _planned(description)
+    if isinstance(planned, Refusal):
+        return planned
+    dropped = heads_dropped(description.source.config.model_type)
+    return replace(planned, notes=(*planned.notes, *map(str, dropped)))
+
+
+def _planned(description: Description) -> Plan | Refusal:
     """Store the one table a second time under the other role's name, or set the flags where two are stored already.
 
     Refused where the class shares the tables whatever the file says: an equal copy would be one parameter again.
     """
-    if refusal := refuse_quantized(description, "untie"):
+    if refusal := refuse_wrapped(description, "untie") or refuse_quantized(description, "untie"):
         return refusal
     state, family = description.tie.state, description.tables.family
     action = OPERATIONS[state, "untie"]

@@ -9,15 +9,15 @@ from typing import Any
 
 from vocabsurgeon.checkpoint.fingerprint import is_of
 from vocabsurgeon.checkpoint.progress import Progress, silent
-from vocabsurgeon.checkpoint.record import RECORD
+from vocabsurgeon.checkpoint.record import RECORD, RecordCheck, check_record
 from vocabsurgeon.checkpoint.source import Checkpoint
-from vocabsurgeon.errors import ConfigError, UsageError
+from vocabsurgeon.errors import CheckpointError, ConfigError, UsageError
 from vocabsurgeon.surgery.codec import decode
 from vocabsurgeon.surgery.default_promises import default_promises
 from vocabsurgeon.surgery.differences import differences
 from vocabsurgeon.surgery.flags import named_keys
 from vocabsurgeon.surgery.logits import LogitsParity, compare_logits
-from vocabsurgeon.surgery.promises import PROMISES, Promise
+from vocabsurgeon.surgery.promises import PROMISES, Promise, RecordIntact
 from vocabsurgeon.surgery.prove import Proof, prove_opened
 from vocabsurgeon.surgery.renames import find_renames, with_names
 from vocabsurgeon.vocabulary.describe import Description, describe
@@ -55,6 +55,53 @@ class VerifyReport:
         }
 
 
+@dataclass(frozen=True)
+class RecordReport:
+    """What a result's own record says of it, without its source."""
+
+    folder: Path
+    check: RecordCheck
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is known to have changed since the record was written."""
+        return self.check.passed is not False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `verify AFTER`."""
+        return {
+            "schema": "vocabsurgeon.verify/1",
+            "promises_from": f"{RECORD} of {self.folder}",
+            "passed": self.passed,
+            "differences": list(self.check.problems),
+            "proof": {RecordIntact.name: self.check.passed},
+            "proof_evidence": {
+                RecordIntact.name: [
+                    *(self.check.problems or self.check.unchecked),
+                    f"{self.check.seen} files are as recorded",
+                ]
+            },
+            "notes": ["the source was not given: whether the result is right was not checked, only what changed since"],
+        }
+
+
+def verify_record(folder: Path | str) -> RecordReport:
+    """Compare a result (a checkpoint, an export) with the sizes and SHA-256 sums in its own `vocabsurgeon.json`.
+
+    Raises `CheckpointError` where `folder` is none, has no record or cannot be read.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise CheckpointError("is not a folder", where=place, hint="name a result of vocabsurgeon")
+    if not (place / RECORD).is_file():
+        raise CheckpointError(
+            f"has no {RECORD}, so it cannot be checked alone",
+            where=place,
+            hint="name its source too: verify BEFORE AFTER",
+        )
+    return RecordReport(place, check_record(place))
+
+
 def verify(
     before: Path | str,
     after: Path | str,
@@ -83,6 +130,7 @@ def verify(
     renamed = {} if recorded is not None else find_renames(old.source, new.source)
     seen = _renamed(old, renamed)
     promises = recorded if recorded is not None else default_promises(seen, new, expect)
+    promises = (*promises, RecordIntact()) if new.source.has(RECORD) else promises
     proof = prove_opened(seen.source, new.source, promises, progress)
     parity = compare_logits(old, new, trust_remote_code) if logits else None
     origin = f"{RECORD} of {after}" if recorded is not None else "the defaults"

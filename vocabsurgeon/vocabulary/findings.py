@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from vocabsurgeon.checkpoint.config import CONFIG, dotted
 from vocabsurgeon.vocabulary.describe import Description, tie_json
-from vocabsurgeon.vocabulary.readers import readings_of
+from vocabsurgeon.vocabulary.id_findings import id_findings
+from vocabsurgeon.vocabulary.readers import heads_dropped, readings_of
+from vocabsurgeon.vocabulary.table_account import short_copies
 from vocabsurgeon.vocabulary.tie_state import TieState
-
-Severity = Literal["error", "warning", "note"]
+from vocabsurgeon.vocabulary.tokenizer_findings import tokenizer_findings
+from vocabsurgeon.vocabulary.weight_files import WITHOUT_FORMAT, ZERO_3, empty_weights, some, unnamed_formats
+from vocabsurgeon.vocabulary.weight_names import Severity, weight_names
+from vocabsurgeon.vocabulary.wrapped_names import hidden
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,25 @@ _BY_STATE: dict[TieState, Finding] = {
 
 def _state(description: Description) -> Iterator[Finding]:
     finding = _BY_STATE.get(description.tie.state)
-    if finding:
+    if finding and not hidden(description.tables):
         model_type = description.source.config.model_type
         readings = () if description.quantized else readings_of(description.tie.state, model_type)
         yield replace(finding, message="; ".join((finding.message, *map(str, readings))))
+
+
+def _head_dropped(description: Description) -> Iterator[Finding]:
+    """Of two different tables: where they are equal, a head that is dropped loses nothing yet, and `_state` tells."""
+    readings = heads_dropped(description.source.config.model_type)
+    if readings and description.tie.state is TieState.UNTIED:
+        yield Finding(
+            "warning",
+            "; ".join(("the head is a table of its own, which not every reader uses", *map(str, readings))),
+            "use another reader, or `vocabsurgeon tie`, which says what that would cost",
+        )
+
+
+def _weight_names(description: Description) -> Iterator[Finding]:
+    yield from (Finding(*told) for told in weight_names(description.source, description.tables))
 
 
 def _quantized(description: Description) -> Iterator[Finding]:
@@ -152,21 +171,57 @@ def _spare(description: Description) -> Iterator[Finding]:
 
 
 def _tokenizer(description: Description) -> Iterator[Finding]:
-    tokenizer = description.source.tokenizer
-    if tokenizer is None:
+    yield from (Finding(*told) for told in tokenizer_findings(description.source))
+
+
+def _copies(description: Description) -> Iterator[Finding]:
+    rows = description.tables.main.rows
+    for table in short_copies(description.tables):
         yield Finding(
-            "note", "there is no tokenizer, so ids were not checked", "copy the tokenizer files into the folder"
+            "error",
+            f"{table.info.file}: {table.key} {list(table.info.shape)} is a copy of a vocabulary table, which has "
+            f"{rows} rows: a reader of it fails, or reads other rows",
+            "fetch the checkpoint again, or undo the edit that resized the other tables alone",
         )
-        return
-    for text in tokenizer.findings:
-        yield Finding("warning", text, "make the tokenizer files agree before adding tokens")
+
+
+def _not_understood(description: Description) -> Iterator[Finding]:
+    for table in description.not_understood:
+        yield Finding(
+            "warning",
+            f"{table.info.file}: {table.info.key} {list(table.info.shape)} has an entry for each id, and what a new id "
+            f"should have there is not known: {table.reason}",
+            f"`vocabsurgeon extend --keep-size {table.info.key}` leaves it as it is, where that is right",
+        )
+
+
+def _weight_files(description: Description) -> Iterator[Finding]:
+    for consequence, names in unnamed_formats(description.source).items():
+        yield Finding(
+            "warning" if consequence == WITHOUT_FORMAT else "note",
+            f"{some(names)}: no format in the header's metadata: {consequence}",
+            'safetensors.torch.save_file(load_file(FILE), FILE, metadata={"format": "pt"})',
+        )
+    empty = empty_weights(description.source)
+    if empty:
+        yield Finding("warning", f"{len(empty)} weights hold no number: {some(empty)}", ZERO_3)
+
+
+def _ids(description: Description) -> Iterator[Finding]:
+    yield from (Finding(*told) for told in id_findings(description))
 
 
 _RULES: tuple[Callable[[Description], Iterator[Finding]], ...] = (
     _state,
+    _head_dropped,
+    _weight_names,
     _quantized,
+    _copies,
+    _not_understood,
     _sizes,
+    _weight_files,
     _ids_without_row,
+    _ids,
     _holes,
     _tokenizer,
     _spare,

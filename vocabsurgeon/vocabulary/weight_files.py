@@ -18,7 +18,7 @@ def unnamed_formats(source: Checkpoint) -> dict[str, tuple[str, ...]]:
     """What older readers do → the safetensors files for which they do it, as no `format` of theirs is in the header."""
     found: dict[str, tuple[str, ...]] = {}
     for name, header in source.shards.headers.items():
-        if header.pickled or (header.metadata or {}).get("format") in FORMATS:
+        if (header.metadata or {}).get("format") in FORMATS:
             continue
         consequence = WITHOUT_METADATA if header.metadata is None else WITHOUT_FORMAT
         found[consequence] = (*found.get(consequence, ()), name)

@@ -2,7 +2,9 @@
 
 from vocabsurgeon.surgery.promises.base import Promise, Verdict
 from vocabsurgeon.surgery.promises.files import FilesCarried, IndexExact
+from vocabsurgeon.surgery.promises.kept_files import MeaningKept
 from vocabsurgeon.surgery.promises.merged import KeptIdentical, MeanAsPlanned, ValuesAsPlanned
+from vocabsurgeon.surgery.promises.record import RecordIntact
 from vocabsurgeon.surgery.promises.scaled import CopyScaled
 from vocabsurgeon.surgery.promises.states import ConfigAsIntended, TieStateAsIntended
 from vocabsurgeon.surgery.promises.tensors import (
@@ -13,6 +15,7 @@ from vocabsurgeon.surgery.promises.tensors import (
     UntouchedTensorsIdentical,
 )
 from vocabsurgeon.surgery.promises.tokens import TokenizerKept
+from vocabsurgeon.surgery.promises.written_files import EditedFileAsPlanned, WrittenFileAsPlanned
 
 PROMISES: dict[str, type[Promise]] = {
     promise.__name__: promise
@@ -29,8 +32,12 @@ PROMISES: dict[str, type[Promise]] = {
         ConfigAsIntended,
         TieStateAsIntended,
         TokenizerKept,
+        EditedFileAsPlanned,
+        WrittenFileAsPlanned,
+        MeaningKept,
         FilesCarried,
         IndexExact,
+        RecordIntact,
     )
 }
 """Every promise by class name: what a record may name, and what the tests enumerate."""
@@ -41,16 +48,20 @@ __all__ = [
     "CopyIdentical",
     "CopyScaled",
     "DropLossless",
+    "EditedFileAsPlanned",
     "FilesCarried",
     "IndexExact",
     "KeptIdentical",
     "MeanAsPlanned",
+    "MeaningKept",
     "NewRowsAsPlanned",
     "OldRowsIdentical",
     "Promise",
+    "RecordIntact",
     "TieStateAsIntended",
     "TokenizerKept",
     "UntouchedTensorsIdentical",
     "ValuesAsPlanned",
     "Verdict",
+    "WrittenFileAsPlanned",
 ]

@@ -11,8 +11,8 @@ from vocabsurgeon.surgery.tokens.assignment import Assignment
 from vocabsurgeon.surgery.tokens.fast_edits import edited_fast
 from vocabsurgeon.surgery.tokens.role_values import GENERATION, generation_config
 from vocabsurgeon.surgery.tokens.sibling_edits import edited_added, edited_config, edited_special_map
+from vocabsurgeon.tokenizer.chat_templates import with_default_template
 
-TEMPLATE = "chat_template.jinja"
 _NEW = "{\n}\n"
 """What a file that the source lacks starts from."""
 
@@ -23,19 +23,25 @@ def tokenizer_edits(
     """The files to write, changed ones only; config.json is `role_config_values`' part.
 
     tokenizer.json, tokenizer_config.json, special_tokens_map.json, added_tokens.json (made where files of a slow
-    tokenizer are), generation_config.json and the chat template, which goes where the source keeps it. A slow
+    tokenizer are), generation_config.json and the chat template, wherever a reader takes it from. A slow
     tokenizer's own files are left alone. Raises `ConfigError` where a file is damaged.
     """
     documents = dict(assignment.files.documents) if assignment.files else {}
     if folder.has(GENERATION) and assignment.roles:
         documents[GENERATION] = JsonText.parse(folder.read_bytes(GENERATION), GENERATION)
     edited = _edited(folder, documents, assignment) if assignment.tokens or assignment.roles else documents
-    files = {name: document.raw for name, document in edited.items()}
+    files: dict[str, JsonText | bytes] = dict(edited)
     if chat_template is not None:
-        files |= _with_template(folder, edited.get(CONFIG), chat_template)
-    return tuple(
-        WriteFile(name, raw) for name, raw in files.items() if not folder.has(name) or folder.read_bytes(name) != raw
-    )
+        files |= with_default_template(folder, edited, chat_template)
+    written = (_written(folder, name, content) for name, content in files.items())
+    return tuple(file for file in written if not folder.has(file.name) or folder.read_bytes(file.name) != file.content)
+
+
+def _written(folder: Folder, name: str, content: JsonText | bytes) -> WriteFile:
+    """An edited JSON file says what it changes of the source's; a new one, and a text, is written whole."""
+    if isinstance(content, bytes):
+        return WriteFile(name, content)
+    return WriteFile(name, content.raw, content.changes if folder.has(name) else None)
 
 
 def _edited(folder: Folder, documents: dict[str, JsonText], assignment: Assignment) -> dict[str, JsonText]:
@@ -57,17 +63,3 @@ _EDITORS = {FAST: edited_fast, CONFIG: edited_config, SPECIAL_MAP: edited_specia
 
 def _made(name: str, document: JsonText) -> dict[str, JsonText]:
     return {} if document.raw == _NEW.encode() else {name: document}
-
-
-def _with_template(folder: Folder, config: JsonText | None, template: str) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    held = config.read(("chat_template",)) if config else None
-    if config is not None and isinstance(held, str):
-        files[CONFIG] = config.set(("chat_template",), template).raw
-    elif config is not None and isinstance(held, list):
-        names = [entry.get("name") if isinstance(entry, dict) else None for entry in held]
-        if "default" in names:
-            files[CONFIG] = config.set(("chat_template", names.index("default"), "template"), template).raw
-    if folder.has(TEMPLATE) or not files:
-        files[TEMPLATE] = template.encode()
-    return files

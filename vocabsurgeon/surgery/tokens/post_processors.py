@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vocabsurgeon.checkpoint.json_text import JsonText, Path
+from vocabsurgeon.checkpoint.json_changes import Path
+from vocabsurgeon.checkpoint.json_text import JsonText
 
 _PAIRS = ("cls", "sep")
 """Fields `[content, id]` of BertProcessing and RobertaProcessing, which are roles at the same time."""
