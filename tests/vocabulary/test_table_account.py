@@ -224,6 +224,13 @@ def test_tiny_models_whose_widths_are_the_vocabulary_give_nothing(family: str, v
     assert not _copies(found) and not found.not_understood
 
 
+def test_another_vocabulary_s_size_collides() -> None:
+    config = Config.parse(
+        '{"text_config": {"vocab_size": 61, "vocab_size_per_layer_input": 61, "padded_vocab_size": 67}}'
+    )
+    assert collides(config, None, 61) and not collides(config, None, 67)
+
+
 def test_a_number_collides_with_widths_their_multiples_and_heads() -> None:
     text = (
         '{"hidden_size": 48, "num_heads": 5, "head_dim": 11, "dims": [70], "expand": 7, "max_positions": 13, '

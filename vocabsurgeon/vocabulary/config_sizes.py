@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from vocabsurgeon.checkpoint.config import Config
 from vocabsurgeon.vocabulary.families import Family
 
-_VOCABULARY = re.compile(r"vocab|n_words|n_tokens?$|(^|_)(ids?|index|token_i(d|ndex).*)$")
-"""Keys of numbers that are the size itself, or ids."""
+_VOCABULARY = re.compile(r"vocab(?!_size_per_layer)|n_words|n_tokens?$|(^|_)(ids?|index|token_i(d|ndex).*)$")
+"""Keys of numbers that are the size itself, or ids. Gemma 3n's layers have tables of a size of their own."""
 _WIDTH = re.compile(r"size|dim|width|inner|embd|d_model|d_ff|ffn|rank")
 """Keys of widths."""
 _FUSED = (2, 3, 4)
 """Gate beside up, queries beside keys and values, and feed-forward layers are such multiples of a width."""
-
-
 _HEADS = re.compile(r"head|d_kv|kv_channels")
 """Keys of a number of heads, or of a head's width: their products are widths."""
 _TIMES = re.compile(r"expand|ratio|multiplier|group|factor")
