@@ -134,6 +134,20 @@ def test_every_file_of_both_folders_is_in_the_account(operation: str, tmp_path: 
     assert account["config.json"]["fate"] == account["model.safetensors"]["fate"] == "changed"
 
 
+@pytest.mark.parametrize("link", [False, True], ids=["copied", "linked"])
+def test_the_account_holds_weight_files_that_only_the_result_has(link: bool, tmp_path: Path) -> None:
+    source, out = taken(tmp_path / "source"), tmp_path / "out"
+    (source / ".git").mkdir()
+    report = untie(source, out, RunOptions(link=link))
+    assert not isinstance(report, Refusal)
+    account = {entry["file"]: entry["fate"] for entry in report.to_dict()["files"]}
+    assert account.pop(".git/") == "left out"
+    assert set(account) == (set(contents(source)) | set(contents(out))) - {"vocabsurgeon.json"}
+    assert {name for name, fate in account.items() if fate == "added"} == set(contents(out)) - set(contents(source)) - {
+        "vocabsurgeon.json"
+    }
+
+
 def test_a_run_that_changes_nothing_leaves_nothing_out(tmp_path: Path) -> None:
     source = _with_files(tmp_path / "source")
     report = tie(source, tmp_path / "out")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vocabsurgeon.checkpoint.edits import FileEdit, OmitFile, TensorEdit, WriteFile, WriteRows
 from vocabsurgeon.checkpoint.file_kinds import COPY, FileKind, FileRow, row_of
+from vocabsurgeon.checkpoint.folder import bookkeeping_folders
 from vocabsurgeon.checkpoint.header import read_header
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -76,8 +77,21 @@ def account(
     omitted = {edit.name: edit.reason for edit in file_edits if isinstance(edit, OmitFile)}
     change = change_of(tensor_edits, written, {key: info.shape for key, info in source.tensors.items()})
     told = [_told(source, name, change, written, omitted) for name in source.files if name != RECORD]
-    told += [FileAccount(name, _row_in(source, name).kind, "added") for name in written - set(source.files)]
+    told += [FileAccount(name, row_of(name).kind, "added") for name in written - set(source.files)]
+    told += _bookkeeping(source)
     return tuple(sorted(told, key=lambda entry: entry.file))
+
+
+def completed(files: Sequence[FileAccount], before: Checkpoint, after: Checkpoint) -> tuple[FileAccount, ...]:
+    """The account with what only the result shows: weight files and an index that the writer made or did without."""
+    held = {entry.file: entry for entry in files}
+    for name in after.files:
+        if name not in held and name != RECORD:
+            held[name] = FileAccount(name, FileKind.WEIGHTS, "added")
+    for name in before.files:
+        if name in held and not after.has(name) and held[name].fate != "left out":
+            held[name] = FileAccount(name, held[name].kind, "left out", "what it held lies elsewhere now")
+    return tuple(held[name] for name in sorted(held))
 
 
 def export_account(source: Checkpoint, written: Collection[str]) -> tuple[FileAccount, ...]:
@@ -85,7 +99,14 @@ def export_account(source: Checkpoint, written: Collection[str]) -> tuple[FileAc
     behind, everything else comes along."""
     told = [_exported(source, name, written) for name in source.files if name != RECORD]
     told += [FileAccount(name, FileKind.EXPORT, "added") for name in written if not source.has(name)]
+    told += _bookkeeping(source)
     return tuple(sorted(told, key=lambda entry: entry.file))
+
+
+def _bookkeeping(source: Checkpoint) -> Iterator[FileAccount]:
+    reason = "is no part of the checkpoint"
+    for name in bookkeeping_folders(source.root):
+        yield FileAccount(f"{name}/", FileKind.BOOKKEEPING, "left out", reason)
 
 
 def _exported(source: Checkpoint, name: str, written: Collection[str]) -> FileAccount:

@@ -28,6 +28,8 @@ class FileKind(StrEnum):
     PROCESSOR = "processor"
     CODE = "code"
     DOCUMENTATION = "documentation"
+    BOOKKEEPING = "book-keeping"
+    """Of git or of a download: no part of the checkpoint."""
     UNKNOWN = "unknown"
 
 

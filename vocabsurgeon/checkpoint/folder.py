@@ -30,6 +30,15 @@ def list_files(root: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def bookkeeping_folders(root: Path) -> tuple[str, ...]:
+    """Relative names of the folders that `list_files` passes over, sorted."""
+    found = []
+    for parent, folders, _ in os.walk(root, onerror=_unreadable):
+        found += [(Path(parent) / name).relative_to(root).as_posix() for name in _REPOSITORY_FOLDERS & set(folders)]
+        folders[:] = [name for name in folders if name not in _REPOSITORY_FOLDERS]
+    return tuple(sorted(found))
+
+
 def _unreadable(error: OSError) -> None:
     raise CheckpointError(f"cannot be read: {error.strerror}", where=error.filename) from error
 

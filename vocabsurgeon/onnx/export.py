@@ -68,8 +68,8 @@ def export(
 
     The graphs, the data file and every file of the checkpoint that is no weights are staged; bytes and logits are
     checked on the staged folder; only where both pass does it become OUT. A report with `passed` False has the
-    evidence, and no OUT. The source is only read. Raises `VocabsurgeonError` where the model cannot be loaded or exported, where a dtype
-    asked for does not run, or OUT cannot be written.
+    evidence, and no OUT. The source is only read. Raises `VocabsurgeonError` where the model cannot be loaded or
+    exported, where a dtype asked for does not run, or OUT cannot be written.
     """
     source = Checkpoint.open(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     _check_opset(options.opset)

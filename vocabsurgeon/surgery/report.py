@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from vocabsurgeon.checkpoint.account import FileAccount, completed
 from vocabsurgeon.surgery.plan import Plan, omitted
 from vocabsurgeon.surgery.prove import Proof
 from vocabsurgeon.vocabulary.describe import Description
@@ -26,6 +27,12 @@ class OperationReport:
         """Whether OUT was written; an unchecked result counts as written, not as proved."""
         return self.after is not None
 
+    @property
+    def files(self) -> tuple[FileAccount, ...]:
+        """Every file of source and result, and what became of it."""
+        planned = self.plan.files
+        return completed(planned, self.before.source, self.after.source) if self.after else planned
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON: `inspect`'s shape for the result, what was before, and the proof."""
         before = self.before.to_dict()
@@ -38,7 +45,7 @@ class OperationReport:
             "changed": self.plan.changed and self.passed,
             "before": {key: before[key] for key in ("tables", "tie", "vocabulary", "bytes")},
             "files_omitted": omitted(self.plan.file_edits),
-            "files": [entry.to_dict() for entry in self.plan.files],
+            "files": [entry.to_dict() for entry in self.files],
             "notes": list(self.plan.notes),
             **self.plan.details,
             **self._details(),

@@ -80,8 +80,9 @@ def assign(
 ) -> Assignment | TokenRefusal:
     """An id for each request: the next ones behind the highest id of the tokenizer, in order; holes are never filled.
 
-    Requests that are the same count once. The source's tokenizer is loaded once, for the pieces and for the baseline of the proof. Raises `UsageError` where a
-    token or a role makes no sense, `TokenizerError` where the files are missing, damaged or contradict each other.
+    Requests that are the same count once. The source's tokenizer is loaded once, for the pieces and for the baseline of
+    the proof. Raises `UsageError` where a token or a role makes no sense, `TokenizerError` where the files are missing,
+    damaged or contradict each other.
     """
     requests = distinct_requests(requests)
     if not requests and not roles:
