@@ -43,7 +43,8 @@ def test_a_sound_checkpoint_is_silent(family: str) -> None:
     "file, key, value, severity",
     [
         ("config.json", "pad_token_id", 64, "error"),
-        ("config.json", "eos_token_id", [2, 64], "error"),
+        ("config.json", "eos_token_id", 64, "error"),
+        ("config.json", "eos_token_id", [2, 64], "warning"),
         ("config.json", "image_token_index", 64, "error"),
         ("generation_config.json", "decoder_start_token_id", 99, "error"),
         ("generation_config.json", "lang_to_id", {"<|en|>": 64}, "error"),
@@ -94,6 +95,12 @@ def test_a_processors_placeholder_against_the_config(tmp_path: Path) -> None:
     told = _told(source)
     assert [entry[0] for entry in told] == ["error"] and "image_token_index" in told[0][1]
     assert _told(with_config(source, image_token_index=62)) == []
+
+
+def test_parts_may_look_for_markers_of_their_own(tmp_path: Path) -> None:
+    source = build_nested("llava", tmp_path / "source")
+    text = {**config_of(source)["text_config"], "user_token_id": 7}
+    assert _told(with_config(source, user_token_id=8, text_config=text)) == []
 
 
 def test_a_role_that_one_side_leaves_out_agrees(tmp_path: Path) -> None:

@@ -59,12 +59,16 @@ def _ids_without_token(description: Description) -> Iterator[Told]:
 
 
 def _contradicting_ids(description: Description) -> Iterator[Told]:
-    """A role or marker for which two places name different ids. Lists agree where they overlap; silence agrees."""
+    """A role or marker for which two places name different ids. Lists agree where they overlap; silence agrees.
+
+    Markers are compared with the tokenizer alone: parts of a model may each look for one of their own.
+    """
     told: dict[str, list[_Said]] = {}
     for said in (*_said_by_files(description), *_said_by_tokenizer(description)):
         told.setdefault(said.meaning, []).append(said)
     for meaning, places in told.items():
-        apart = [(a, b) for a, b in combinations(places, 2) if not a.ids & b.ids]
+        pairs = [(a, b) for a, b in combinations(places, 2) if meaning in ROLES or a.level is None or b.level is None]
+        apart = [(a, b) for a, b in pairs if not a.ids & b.ids]
         if apart:
             named = "; ".join(dict.fromkeys(str(said) for pair in apart for said in pair))
             chosen = _are_choices(
@@ -154,6 +158,8 @@ def _past_rows(found: DeclaredId, description: Description) -> tuple[Literal["er
         return "note", "the class puts another id in its place before the lookup"
     if found.kind in ("banned", "start"):
         return "note", "it stands for nothing"
+    if found.key == "eos_token_id" and found.path[-1] != found.key:
+        return "warning", "one of several ends of text that can never be generated"
     return "error", "it can be neither read nor generated"
 
 
