@@ -226,11 +226,9 @@ _TEXT_LEVELS = {"text_config", "language_config", "llm_config", "thinker_config"
 
 
 def _flag_levels(description: Description) -> list[Path]:
-    """The root, and the levels below that hold the text model."""
-    family = description.tables.family
-    nested = {family.nested} if family else set()
+    """The root, and the levels below that hold the text model of one whole; a composed model's parts are two models."""
     levels = description.source.config.levels
-    return [path for path in levels if path in nested or all(name in _TEXT_LEVELS for name in path)]
+    return [path for path in levels if all(name in _TEXT_LEVELS for name in path)]
 
 
 _CLIP_TEXT = re.compile(r"(clip|clipseg|groupvit|xclip|owlvit|owlv2|metaclip_2|siglip2?)_text_model")
