@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vocabsurgeon.checkpoint.edits import FileEdit, OmitFile, TensorEdit, WriteFile, WriteRows
-from vocabsurgeon.checkpoint.file_kinds import COPY, FileKind, FileRow, row_of
+from vocabsurgeon.checkpoint.file_kinds import (
+    COPY,
+    NAMED_ALIKE,
+    OTHER_WEIGHTS,
+    VARIANTS,
+    FileKind,
+    FileRow,
+    fits,
+    row_of,
+)
 from vocabsurgeon.checkpoint.folder import bookkeeping_folders
-from vocabsurgeon.checkpoint.header import read_header
+from vocabsurgeon.checkpoint.header import TensorInfo, read_header
+from vocabsurgeon.checkpoint.pickled.read import read_pickled
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.errors import VocabsurgeonError
@@ -136,20 +146,38 @@ def _told(
 
 
 def _row_in(source: Checkpoint, name: str) -> FileRow:
-    """The row of `name`, but that safetensors beside the weights that hold the same tensors are a copy of them."""
+    """The row of `name`. Of weights beside the model's, what they hold counts, not that they are called alike."""
     row = row_of(name)
-    if row.kind is FileKind.OTHER_WEIGHTS and "/" not in name and name.endswith(".safetensors"):
-        return COPY if _repeats(source, name) else row
-    return row
+    if "/" in name or row.kind not in (FileKind.WEIGHTS_COPY, FileKind.OTHER_WEIGHTS):
+        return row
+    if row.kind is FileKind.OTHER_WEIGHTS:
+        return COPY if name.endswith(".safetensors") and _repeats(source, _held(source, name)) else row
+    if not any(fits(name, pattern) for pattern in NAMED_ALIKE):
+        return row
+    held = _held(source, name)
+    if held is None:  # what a reader would ask for by that name is taken for it
+        return row if any(fits(name, pattern) for pattern in VARIANTS) else OTHER_WEIGHTS
+    return row if _same_modules(source, held) else OTHER_WEIGHTS
 
 
-def _repeats(source: Checkpoint, name: str) -> bool:
+def _held(source: Checkpoint, name: str) -> tuple[TensorInfo, ...] | None:
+    """The tensors in weight file `name`; None where it cannot be read."""
+    read = read_header if name.endswith(".safetensors") else read_pickled
     try:
-        held = read_header(source.path(name), name).tensors
-    except VocabsurgeonError:  # what cannot be read is carried as it is
-        return False
-    known = [info.key in source.tensors and source.tensors[info.key].shape == info.shape for info in held]
-    return bool(known) and sum(known) * 2 > len(known)
+        return read(source.path(name), name).tensors
+    except VocabsurgeonError:
+        return None
+
+
+def _repeats(source: Checkpoint, held: Sequence[TensorInfo] | None) -> bool:
+    known = [info.key in source.tensors and source.tensors[info.key].shape == info.shape for info in held or ()]
+    return sum(known) * 2 > len(known)
+
+
+def _same_modules(source: Checkpoint, held: Sequence[TensorInfo]) -> bool:
+    """Whether most tensors lie in modules of the model: a quantized copy calls the tensors in them otherwise."""
+    modules = {key.rpartition(".")[0] for key in source.tensors}
+    return sum(info.key.rpartition(".")[0] in modules for info in held) * 2 > len(held)
 
 
 _CONVERTED = "is written as safetensors"

@@ -114,6 +114,18 @@ COPY = FileRow(
     reason="holds the old weights in another format",
     with_export=False,
 )
+NAMED_ALIKE = ("model*.safetensors", "pytorch_model*.bin", "pytorch_model*.pt")
+"""Names that further modules have too (`model-vision.safetensors`, `pytorch_model_projector.bin`): content decides."""
+VARIANTS = (
+    "model.*safetensors",
+    "model-?????-of-?????.safetensors",
+    "pytorch_model.*",
+    "pytorch_model-?????-of-?????.*",
+)
+"""Those of them that transformers asks for: by `variant` (`_add_variant`, 5.24), or by number."""
+OTHER_WEIGHTS = FileRow(
+    FileKind.OTHER_WEIGHTS, (*_BELOW, *_BESIDE, "**/*.safetensors.index*.json", "**/*.bin.index*.json")
+)
 _EXPORT = FileRow(
     FileKind.EXPORT,
     (
@@ -181,7 +193,7 @@ ROWS: tuple[FileRow, ...] = (
     FileRow(
         FileKind.PROCESSOR, tuple(pattern for name in sorted(PROCESSOR_FILES) for pattern in (name, f"*/**/{name}"))
     ),
-    FileRow(FileKind.OTHER_WEIGHTS, (*_BELOW, *_BESIDE, "**/*.safetensors.index*.json", "**/*.bin.index*.json")),
+    OTHER_WEIGHTS,
     _FURTHER_TOKENIZER,
     FileRow(
         FileKind.CONFIG,
