@@ -46,6 +46,7 @@ def test_a_sound_checkpoint_is_silent(family: str) -> None:
         ("config.json", "eos_token_id", 64, "error"),
         ("config.json", "eos_token_id", [2, 64], "warning"),
         ("config.json", "image_token_index", 64, "error"),
+        ("config.json", "dataset_id", 20231, "note"),
         ("generation_config.json", "decoder_start_token_id", 99, "error"),
         ("generation_config.json", "lang_to_id", {"<|en|>": 64}, "error"),
         ("processor_config.json", "image_token_id", 64, "error"),

@@ -158,6 +158,8 @@ def _past_rows(found: DeclaredId, description: Description) -> tuple[Literal["er
         return "note", "the class puts another id in its place before the lookup"
     if found.kind in ("banned", "start"):
         return "note", "it stands for nothing"
+    if found.kind == "unknown":
+        return "note", "what the key means is not known here; if it names a token, no row stands for it"
     if found.key == "eos_token_id" and found.path[-1] != found.key:
         return "warning", "one of several ends of text that can never be generated"
     return "error", "it can be neither read nor generated"
