@@ -46,6 +46,10 @@ KEPT = {
     "checkpoints, a folder each": ("a/config.json", "a/model.safetensors", "b/tokenizer.json"),
     "a checkpoint beside documents": ("config.json", "model.safetensors", "thesis.docx"),
     "documents below a checkpoint": ("config.json", "model.safetensors", "letters/1.docx"),
+    "notes below a checkpoint": ("config.json", "model.safetensors", "notes.md"),
+    "a program with its weights": ("config.json", "model.safetensors", "src/main.py"),
+    "a paper with its tokenizer": ("tokenizer.json", "README.md", "paper.pdf"),
+    "notebooks beside an export": ("model.onnx", "try.ipynb"),
     "a clone": ("config.json", "model.safetensors", ".git/HEAD"),
     "a worktree": ("config.json", "model.safetensors", ".git"),
     "a clone below": ("config.json", "model.safetensors", "sub/.git/HEAD"),
@@ -82,8 +86,10 @@ def test_what_a_record_names_is_replaced_and_nothing_that_came_later(tmp_path: P
     record = {"schema": "vocabsurgeon.extend/1", "contents": {"config.json": {}, "carried.xyz": {}}}
     (out / "vocabsurgeon.json").write_text(json.dumps(record))
     assert why_not_replaceable(out) is None
-    (out / "mine.xyz").write_text("x")
-    assert str(why_not_replaceable(out)) == "holds mine.xyz, which no checkpoint writer wrote"
+    for mine in ("mine.xyz", "mine.pdf", "mine.py"):
+        (out / mine).write_text("x")
+        assert str(why_not_replaceable(out)) == f"holds {mine}, which no checkpoint writer wrote"
+        (out / mine).unlink()
 
 
 @pytest.mark.parametrize("below", ["", "deep", "deep/er"])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-from vocabsurgeon.checkpoint.file_kinds import FileKind, row_of
+from vocabsurgeon.checkpoint.file_kinds import FileKind, fits, row_of
 
 _REPOSITORIES = {".git": "git", ".hg": "Mercurial", ".svn": "Subversion", ".jj": "Jujutsu"}
 """What marks a working tree, as a folder or (git's worktrees and submodules) as a file: replacing it loses history."""
@@ -21,6 +21,13 @@ _PIPELINES = ("modules.json", "model_index.json")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")
 _TENSOR_FILES = ("onnx__", ".weight", ".bias", ".data")
 """How torch's TorchScript exporter and others name the data files of an ONNX graph: by tensor."""
+_BESIDE_WEIGHTS = (
+    *("**/README*", "**/LICEN[CS]E*", "**/NOTICE*", "**/USE_POLICY*", "**/.git*", "**/.DS_Store"),
+    *("**/modeling_*.py", "**/configuration_*.py", "**/tokenization_*.py", "**/processing_*.py"),
+    *("**/*_processing_*.py", "**/feature_extraction_*.py", "zero_to_fp32.py"),
+)
+"""Documentation and code that writers leave: model cards, custom code (`custom_object_save`, transformers 5.24),
+DeepSpeed's script. Notes, papers, pictures and programs of other names may be somebody's work."""
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -130,7 +137,11 @@ def _recognized(names: Collection[str]) -> bool:
 def _expected(name: str, recorded: Collection[str], graphs: bool) -> bool:
     base = PurePosixPath(name).name
     by_tensor = graphs and (base.startswith(_TENSOR_FILES[0]) or base.endswith(_TENSOR_FILES[1:]))
-    return name == _RECORD or name in recorded or by_tensor or row_of(name).kind is not FileKind.UNKNOWN
+    if name == _RECORD or name in recorded or by_tensor:
+        return True
+    if row_of(name).kind in (FileKind.CODE, FileKind.DOCUMENTATION):
+        return any(fits(name, pattern) for pattern in _BESIDE_WEIGHTS)
+    return row_of(name).kind is not FileKind.UNKNOWN
 
 
 def _some(names: Collection[str]) -> str:
