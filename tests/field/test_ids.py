@@ -77,6 +77,14 @@ def test_whispers_own_timestamps_may_be_added(tmp_path: Path) -> None:
     assert vocabsurgeon("extend", source, tmp_path / "other", "--token", "<|0.12|>").code == 2
 
 
+def test_whispers_padding_rows_are_said_to_count_as_timestamps(tmp_path: Path) -> None:
+    source = _whisper(tmp_path / "source")
+    replacing = ("extend", source, tmp_path / "out", "--replace", "<|en|>=<|xx|>", "--dry-run", "--json")
+    assert not [note for note in vocabsurgeon(*replacing).document["notes"] if "timestamp" in note]
+    notes = vocabsurgeon(*replacing, "--pad-to-multiple-of", "48").document["notes"]
+    assert [note for note in notes if "32 padding rows" in note and "timestamps in generation" in note]
+
+
 def _clip(folder: Path, eos: int) -> Path:
     config = transformers.CLIPTextConfig(
         vocab_size=VOCAB,

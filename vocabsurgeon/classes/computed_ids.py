@@ -29,6 +29,8 @@ class ComputedIds:
     eos_settles: bool = False
     spelled: Callable[[int], str] | None = None
     """The text of the token that an id is meant for, counted from `first`; None where there is no such token."""
+    padded: str = ""
+    """What rows there do though no token has them (`--pad-to-multiple-of`); empty where they do no harm."""
 
     def takes(self, number: int, content: str = "") -> bool:
         """Whether id `number` is one of them, and `content` is not the very token it stands for."""
@@ -90,6 +92,7 @@ def _timestamps(facts: Facts, types: frozenset[str], source: str) -> Iterator[Co
         (f"{_REPLACE}, of one below {begin}",),
         source,
         spelled=lambda step: f"<|{step * 0.02:.2f}|>",
+        padded="their logits count as timestamps in generation",
     )
 
 
@@ -222,6 +225,7 @@ def _last_is_start(facts: Facts, types: frozenset[str], source: str) -> Iterator
             None,
             (),
             source,
+            padded="the start moves to the last of them",
         )
 
 

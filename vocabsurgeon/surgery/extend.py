@@ -46,7 +46,7 @@ from vocabsurgeon.surgery.promises.written_files import content_promises
 from vocabsurgeon.surgery.quantized import refuse_quantized
 from vocabsurgeon.surgery.row_init import RowContext, check_init, row_init, subword_mean
 from vocabsurgeon.surgery.tokens import Assignment, TokenRefusal, TokenRequest, assign
-from vocabsurgeon.surgery.tokens.declared import refuse_taken_ids, settled_padding
+from vocabsurgeon.surgery.tokens.declared import padding_notes, refuse_taken_ids, settled_padding
 from vocabsurgeon.surgery.tokens.edits import tokenizer_edits
 from vocabsurgeon.surgery.tokens.role_values import role_config_values
 from vocabsurgeon.surgery.wrapped import refuse_wrapped
@@ -250,6 +250,7 @@ def _plan(
         notes=(
             *_notes(description, grown, counts, edits, written),
             *left_notes(description, counts, request.keep_size),
+            *padding_notes(source, counts.padding),
             *assigned.notes,
             *(format_notes(source) if edits else ()),
         ),

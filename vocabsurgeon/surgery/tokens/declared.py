@@ -97,6 +97,15 @@ def computed_of(source: Checkpoint) -> tuple[ComputedIds, ...]:
     return computed_ids(Facts(source.config, read_object(source, GENERATION), read_object(source, SETTINGS), tokens))
 
 
+def padding_notes(source: Checkpoint, padding: Sequence[int]) -> tuple[str, ...]:
+    """A note for each rule of the classes that rows without a token (`padding`, their numbers) meet too."""
+    return tuple(
+        f"{len(padding)} padding rows: {found.mechanism}; {found.padded}: leave out --pad-to-multiple-of to avoid that"
+        for found in (computed_of(source) if padding else ())
+        if found.padded and any(found.takes(number) for number in padding)
+    )
+
+
 def _padding_past_rows(declared: Sequence[DeclaredId], roles: Collection[str], rows: int) -> Refusal | None:
     for found in () if "pad" in roles else _paddings_past(declared, rows):
         return Refusal(
