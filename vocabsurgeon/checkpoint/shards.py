@@ -159,7 +159,7 @@ def _numbered(root: Path) -> Shards:
             if missing
             else "keep the set that counts, move the others to another folder",
         )
-    shards = Shards({name: form.read(root / name, name) for name in sets[0].files}, None)
+    shards = Shards({name: form.read(root / name, name) for name in sets[0].files}, None, form.index)
     _refuse_twice(shards)
     return shards
 

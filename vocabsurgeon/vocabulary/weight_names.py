@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from vocabsurgeon.checkpoint.shards import INDEX, beside
+from vocabsurgeon.checkpoint.shards import beside
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.vocabulary.tables import Tables
 from vocabsurgeon.vocabulary.wrapped_names import reason, ways_out
@@ -22,7 +22,7 @@ def weight_names(source: Checkpoint, tables: Tables) -> Iterator[tuple[Severity,
         yield (
             "warning",
             f"{_listed(tuple(source.shards.headers))}: no index names these files, so transformers does not find them",
-            f"fetch {INDEX}, or take the result of any `vocabsurgeon` edit, which writes one",
+            f"fetch {source.shards.index_name}, or take the result of any `vocabsurgeon` edit, which writes one",
         )
     held = beside(source.files, source.shards)
     read = _listed(tuple(source.shards.headers))
