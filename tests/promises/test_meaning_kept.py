@@ -54,3 +54,33 @@ def test_what_else_changed_is_named_and_not_passed(tmp_path: Path) -> None:
     _edit("tokenizer_config.json", lambda d: d.update(model_max_length=7))(pair.out)
     (verdict,) = pair.verdicts()
     assert verdict.passed is None and "model_max_length" in "; ".join(verdict.evidence)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("config.json", lambda d: d.update(rms_norm_eps=0.5), "rms_norm_eps"),
+        ("config.json", lambda d: d.update(more=1), "more"),
+        ("generation_config.json", lambda d: d.update(do_sample=True), "do_sample"),
+    ],
+)
+def test_a_setting_that_nobody_speaks_for_is_named(name: str, change: Any, told: str, tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    _edit(name, change)(pair.out)
+    (verdict,) = pair.verdicts()
+    assert verdict.passed is None and told in "; ".join(verdict.evidence)
+
+
+def test_fails_where_config_names_another_end_of_text(tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    _edit("config.json", lambda d: d.update(eos_token_id=9))(pair.out)
+    assert "eos_token_id" in pair.broken()
+
+
+def test_another_files_bytes_are_named(tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    for folder, text in ((pair.source, "a"), (pair.out, "b")):
+        (folder / "README.md").write_text(text)
+    (pair.out / "chat_template.jinja").write_text("x")
+    (verdict,) = pair.verdicts()
+    assert verdict.passed is None and {"README.md changed", "chat_template.jinja appeared"} <= set(verdict.evidence)

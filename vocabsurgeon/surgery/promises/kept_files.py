@@ -1,12 +1,17 @@
-"""The promise about tokenizer and generation files that no plan speaks for: what they meant before, they mean still."""
+"""The promise about files that no plan speaks for: what decided ids, roles and the model before, decides them still."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from vocabsurgeon.checkpoint.compare import files_equal
+from vocabsurgeon.checkpoint.config import CONFIG as MODEL_CONFIG
+from vocabsurgeon.checkpoint.config import TIE_FLAG
 from vocabsurgeon.checkpoint.json_changes import Path
+from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
 from vocabsurgeon.surgery.promises.base import Promise, Verdict
 from vocabsurgeon.surgery.promises.written_files import json_differences, parse_json
@@ -23,14 +28,14 @@ _FAST, _CONFIG, _SPECIAL, _GENERATION = (
 class MeaningKept(Promise):
     """What decides ids of old text, roles and special tokens says what it said; new tokens may come on top.
 
-    For a result without a record. Every other difference in these files is named, and counts as not checked: nobody
-    says whether it was meant.
+    For a result without a record. Every other difference in a file that holds no weights is named, and counts as not
+    checked: nobody says whether it was meant.
     """
 
     name: ClassVar[str] = "meaning_kept"
 
     def check(self, before: Checkpoint, after: Checkpoint) -> Verdict:
-        """Compares the four files as parsed data."""
+        """Compares tokenizer, generation and model config as parsed data, every other file as bytes."""
         broken: list[str] = []
         unknown: list[str] = []
         for name, rule in _RULES.items():
@@ -46,11 +51,12 @@ class MeaningKept(Promise):
                 continue
             for told, decides in rule(old, new):
                 (broken if decides else unknown).append(f"{name}: {told}")
+        unknown += _other_files(before, after)
         if broken:
             return Verdict(False, tuple(broken[:20]))
         if unknown:
             return Verdict(None, ("not known whether this was meant:", *unknown[:20]))
-        return Verdict(True, ("tokenizer and generation files say what they said",))
+        return Verdict(True, ("every file that holds no weights says what it said",))
 
 
 Told = Iterator[tuple[str, bool]]
@@ -106,11 +112,36 @@ def _settings(decisive: Callable[[str], bool]) -> Callable[[Any, Any], Told]:
         for key in dict.fromkeys((*old, *new)):
             if key == "added_tokens_decoder" and isinstance(old.get(key), dict):
                 yield from _entries(old[key], _mapping(new, key), (key,))
-            elif _content(old.get(key)) != _content(new.get(key)):
+            elif key not in _NO_MEANING and _content(old.get(key)) != _content(new.get(key)):
                 told = f"{key} is {_content(new.get(key))!r:.80}, was {_content(old.get(key))!r:.80}"
                 yield told, decisive(key) and key in old and old[key] is not None
 
     return rule
+
+
+def _model_config(old: Any, new: Any) -> Told:
+    """Sizes and the tie flag are for the promises about rows and the tie state."""
+    for told in json_differences(old, new):
+        key = told.partition(" ")[0].rpartition(".")[2]
+        if key in _NO_MEANING or key == TIE_FLAG or _SIZE.search(key):
+            continue
+        yield told, key.endswith(("_token_id", "_token_ids")) and not told.endswith("appeared")
+
+
+def _other_files(before: Checkpoint, after: Checkpoint) -> list[str]:
+    skipped = {*_RULES, *before.shards.files, *after.shards.files, RECORD}
+    old, new = set(before.files) - skipped, set(after.files) - skipped
+    both = (name for name in sorted(old & new) if not files_equal(before.path(name), after.path(name)))
+    return [
+        *(f"{name} is gone" for name in sorted(old - new)),
+        *(f"{name} appeared" for name in sorted(new - old)),
+        *(f"{name} changed" for name in both),
+    ]
+
+
+_NO_MEANING = {"transformers_version", "_name_or_path", "is_local", "local_files_only"}
+"""What transformers writes about itself and the place that a file was read from (seen on 4.57 and 5.24)."""
+_SIZE = re.compile("vocab_size|n_vocab|n_words")
 
 
 def _content(value: Any) -> Any:
@@ -128,4 +159,5 @@ _RULES: Mapping[str, Callable[[Any, Any], Told]] = {
     _CONFIG: _settings(lambda key: key.endswith("_token")),
     _SPECIAL: _settings(lambda key: key.endswith("_token")),
     _GENERATION: _settings(lambda key: key.endswith(("_token_id", "_token_ids"))),
+    MODEL_CONFIG: _model_config,
 }
