@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.surgery.shelf import taken
 from vocabsurgeon.checkpoint.account import account, older_copies
-from vocabsurgeon.checkpoint.file_kinds import FileKind
+from vocabsurgeon.checkpoint.file_kinds import FileKind, row_of
 from vocabsurgeon.checkpoint.source import Checkpoint
 
 _PROJECTOR = {"mm_projector.0.weight": torch.ones(4, 4), "mm_projector.0.bias": torch.ones(4)}
@@ -58,3 +58,34 @@ def test_what_cannot_be_read_counts_by_the_name_that_readers_ask_for(tmp_path: P
         (folder / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     left = [edit.name for edit in older_copies(Checkpoint.open(folder), weights_change=True)]
     assert left == ["model.fp16.safetensors", "pytorch_model.bin"]
+
+
+@pytest.mark.parametrize("kind", FileKind)
+def test_every_kind_is_in_the_file_table_of_the_docs(kind: FileKind) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    assert any(str(kind) in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("checkpoint-500/model.safetensors", FileKind.TRAINING),
+        ("2_Dense/model.safetensors", FileKind.OTHER_WEIGHTS),
+        ("vision-lora/adapter_model.safetensors", FileKind.ADAPTER),
+        ("original/tokenizer.model", FileKind.TOKENIZER),
+        ("tekken.json", FileKind.TOKENIZER),
+        ("params.json", FileKind.CONFIG),
+        ("onnx/model_q4.onnx", FileKind.EXPORT),
+        ("sub/model.gguf", FileKind.EXPORT),
+        ("1_Pooling/config.json", FileKind.CONFIG),
+        ("additional_chat_templates/rag.jinja", FileKind.TOKENIZER),
+        ("modeling_x.py", FileKind.CODE),
+        ("README.md", FileKind.DOCUMENTATION),
+        ("vocab-src.json", FileKind.TOKENIZER),
+        ("preprocessor_config.json", FileKind.PROCESSOR),
+        ("weird.dat", FileKind.UNKNOWN),
+    ],
+)
+def test_a_file_is_what_its_name_says(name: str, kind: FileKind) -> None:
+    assert row_of(name).kind is kind

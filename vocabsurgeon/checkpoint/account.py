@@ -54,11 +54,6 @@ class Change:
     rows: bool
     """Whether a table gets another number of rows."""
 
-    @property
-    def anything(self) -> bool:
-        """Whether the result differs from the source at all."""
-        return self.weights or self.tokens
-
 
 def change_of(
     tensor_edits: Sequence[TensorEdit], written: Collection[str], tensors: Mapping[str, tuple[int, ...]]
