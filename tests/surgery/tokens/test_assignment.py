@@ -155,6 +155,13 @@ def test_a_request_that_makes_no_sense_is_one_line(tmp_path: Path, requests: lis
     assert str(caught.value).isprintable()
 
 
+def test_tokens_that_differ_by_white_space_alone_are_refused(tmp_path: Path) -> None:
+    place = folder(tmp_path, word_level(10))
+    with pytest.raises(UsageError, match="by white space alone"):
+        assign(place, place.tokenizer, [TokenRequest("<a>"), TokenRequest(" <a>")])
+    assigned(place, TokenRequest("<a>"), TokenRequest("<a> x"))
+
+
 def test_tokens_that_are_one_once_normalized_are_refused(tmp_path: Path) -> None:
     place = folder(tmp_path, word_piece())
     with pytest.raises(UsageError, match="the same as '<a>' once it is normalized"):

@@ -34,10 +34,11 @@ def decide(
 ) -> tuple[Decision, ...] | TokenRefusal:
     """A decision for each request, and one for each role that goes to an ordinary vocabulary entry.
 
-    Raises `UsageError` where a token to replace is missing, a replacement is known already, or two tokens that are
-    matched in normalized text become one there.
+    Raises `UsageError` where a token to replace is missing, a replacement is known already, two tokens that are matched
+    in normalized text become one there, or two differ by white space alone.
     """
     _check_normalized(files, loaded, requests)
+    _check_spaces(files, requests)
     contents = [token.content for token in files.added] + [request.content for request in requests]
     decisions: list[Decision] = []
     upcoming = files.max_id + 1
@@ -122,6 +123,20 @@ def _taken_roles(files: TokenizerFiles, request: TokenRequest, roles: Mapping[st
     for role, holder in files.roles.items():
         if holder == request.replaces and roles.get(role, request.content) == request.content:
             yield f"takes over the role {role} of {holder!r}, which is gone"
+
+
+def _check_spaces(files: TokenizerFiles, requests: Sequence[TokenRequest]) -> None:
+    """`' <a>'` and `'<a>'` in one tokenizer: the first is found in every text that holds the second behind a space."""
+    known = {token.content for token in files.added}
+    held = {content.strip(): content for content in known}
+    for request in (request for request in requests if request.content not in known):
+        other = held.setdefault(request.content.strip(), request.content)
+        if other not in (request.content, request.replaces):
+            raise UsageError(
+                f"differs from the added token {other!r} by white space alone: text would hold the other one",
+                where=f"token {request.content!r}",
+                hint="add one of them, with lstrip or rstrip where white space belongs to it",
+            )
 
 
 def _notes(
