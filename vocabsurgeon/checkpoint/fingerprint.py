@@ -6,6 +6,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,36 @@ SAMPLES = 16
 
 
 def fingerprint(
-    source: Checkpoint, sampled: Collection[str] = (), stopped: Callable[[], bool] = lambda: False
+    source: Checkpoint,
+    sampled: Collection[str] = (),
+    stopped: Callable[[], bool] = lambda: False,
+    hashed: Collection[str] = (),
 ) -> dict[str, Any]:
     """`{"sha256": …, "files": {name: {"bytes", "sha256" | "crc32" | "sampled_crc32"}}}` over every file of the folder.
 
     Weight files are summed with CRC-32 (of everything, at memory speed), all others with SHA-256; `sha256` sums up the
-    list. Of the weight files in `sampled` only evenly spaced blocks are read: that tells another file, not one changed
+    list. Weight files in `hashed` are summed with SHA-256 too. Of those in `sampled` only evenly spaced blocks are read: that tells another file, not one changed
     byte, and is for files that the result is linked to. It tells accidental change, not forgery of weights. Gives up,
     with a sum of no use, soon after `stopped` says so. Raises `CheckpointError` where a file cannot be read.
     """
-    files = {name: _sum(source, name, sampled, stopped) for name in source.files}
+    return summed_up(source_sums(source, source.files, sampled, stopped, hashed))
+
+
+def source_sums(
+    source: Checkpoint,
+    names: Iterable[str],
+    sampled: Collection[str] = (),
+    stopped: Callable[[], bool] = lambda: False,
+    hashed: Collection[str] = (),
+) -> dict[str, dict[str, Any]]:
+    """The entries of `fingerprint` for the files `names` alone."""
+    return {name: _sum(source, name, sampled, stopped, hashed) for name in names}
+
+
+def summed_up(files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The fingerprint made of its entries."""
     summary = "\n".join(f"{name} {sorted(entry.items())}" for name, entry in sorted(files.items()))
-    return {"sha256": hashlib.sha256(summary.encode("utf-8", "surrogateescape")).hexdigest(), "files": files}
+    return {"sha256": hashlib.sha256(summary.encode("utf-8", "surrogateescape")).hexdigest(), "files": dict(files)}
 
 
 def is_of(recorded: Mapping[str, Any], source: Checkpoint) -> bool:
@@ -40,7 +59,8 @@ def is_of(recorded: Mapping[str, Any], source: Checkpoint) -> bool:
     entries = recorded.get("files")
     files = entries if isinstance(entries, dict) else {}
     sampled = [name for name, entry in files.items() if isinstance(entry, dict) and "sampled_crc32" in entry]
-    return bool(recorded.get("sha256") == fingerprint(source, sampled)["sha256"])
+    hashed = [name for name, entry in files.items() if isinstance(entry, dict) and "sha256" in entry]
+    return bool(recorded.get("sha256") == fingerprint(source, sampled, hashed=hashed)["sha256"])
 
 
 def checksums(
@@ -49,11 +69,26 @@ def checksums(
     """`{name: {"bytes", "sha256"}}` of the files `names` below `folder`; of those in `sampled` (linked ones, which are
     not read for the result) `sampled_crc32` over evenly spaced blocks in its place. Gives up, with sums of no use, soon
     after `stopped` says so. Raises `CheckpointError` where a file cannot be read."""
-    return {name: _sum_of(folder / name, name in sampled, name in sampled, stopped) for name in sorted(names)}
+
+    def entry(name: str) -> dict[str, Any]:
+        return _sum_of(folder / name, name in sampled, name in sampled, stopped)
+
+    ordered = sorted(names)
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing needs no interpreter
+        return dict(zip(ordered, pool.map(entry, ordered), strict=True))
 
 
-def _sum(source: Checkpoint, name: str, sampled: Collection[str], stopped: Callable[[], bool]) -> dict[str, Any]:
-    weights = name in source.shards.headers
+_THREADS = 2
+
+
+def _sum(
+    source: Checkpoint,
+    name: str,
+    sampled: Collection[str],
+    stopped: Callable[[], bool],
+    hashed: Collection[str],
+) -> dict[str, Any]:
+    weights = name in source.shards.headers and name not in hashed
     return _sum_of(source.path(name), weights, weights and name in sampled, stopped)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from vocabsurgeon.checkpoint.fingerprint import checksums, fingerprint
+from vocabsurgeon.checkpoint.fingerprint import checksums, source_sums, summed_up
 from vocabsurgeon.checkpoint.folder import list_files
 from vocabsurgeon.checkpoint.layout import lay_out
 from vocabsurgeon.checkpoint.progress import Progress, silent
@@ -56,7 +56,7 @@ def operate(
     linked = linked_shards(source, plan) if options.link else frozenset()
     with (
         StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged,
-        _summing(source, linked) as sums,
+        _summing(source, linked, _copied(source, plan, options) - linked) as sums,
     ):
         write(source, plan.tensor_edits, plan.file_edits, staged.path, link=options.link, progress=progress)
         staged.start_flush()
@@ -67,7 +67,7 @@ def operate(
         report = make_report(plan, description, after, proof, str(source.root), str(out))
         if report.passed:
             promises = [encode(promise) for promise in plan.promises]
-            write_record(staged.path, report.to_dict(), sums.source.result(), sums.result.result(), promises=promises)
+            write_record(staged.path, report.to_dict(), sums.fingerprint, sums.result.result(), promises=promises)
             staged.commit()
     return report
 
@@ -82,23 +82,43 @@ class _Sums:
     """The sums that go into the record, made on another core: the source's while the result is written, the result's
     while it is proved."""
 
-    def __init__(self, pool: ThreadPoolExecutor, source: Checkpoint, linked: frozenset[str], stop: Event) -> None:
+    def __init__(
+        self, pool: ThreadPoolExecutor, source: Checkpoint, linked: frozenset[str], copied: frozenset[str], stop: Event
+    ) -> None:
         self._pool, self._linked, self._stop = pool, linked, stop
-        self.source: Future[dict[str, Any]] = pool.submit(fingerprint, source, linked, stop.is_set)
+        self._source, self._copied = source, copied
+        rest = [name for name in source.files if name not in copied]
+        self._rest = pool.submit(source_sums, source, rest, linked, stop.is_set)
         self.result: Future[dict[str, dict[str, Any]]] = Future()
 
     def of_result(self, folder: Path) -> None:
         """Begin with the files of the result, which is written."""
         self.result = self._pool.submit(checksums, folder, list_files(folder), self._linked, self._stop.is_set)
 
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The source's. A file that the result holds byte for byte, as was proved, has the sum of the result's."""
+        rest, result = self._rest.result(), self.result.result()
+        return summed_up({name: result[name] if name in self._copied else rest[name] for name in self._source.files})
+
+
+def _copied(source: Checkpoint, plan: Plan, options: RunOptions) -> frozenset[str]:
+    """The files that the result is proved to hold byte for byte: those need not be summed twice."""
+    if not options.verify:
+        return frozenset()
+    layouts = lay_out(source.shards, plan.tensor_edits, new_shard=options.link, convert=plan.changed)
+    weights = {layout.name for layout in layouts if layout.copy_of == layout.name}
+    carried = {entry.file for entry in plan.files if entry.fate in ("kept", "stale") and source.has(entry.file)}
+    return frozenset(weights | carried - set(source.shards.files))
+
 
 @contextmanager
-def _summing(source: Checkpoint, linked: frozenset[str]) -> Iterator[_Sums]:
+def _summing(source: Checkpoint, linked: frozenset[str], copied: frozenset[str]) -> Iterator[_Sums]:
     """Sums in the background, given up when the block ends."""
     stop = Event()
     with ThreadPoolExecutor(1) as pool:
         try:
-            yield _Sums(pool, source, linked, stop)
+            yield _Sums(pool, source, linked, copied, stop)
         finally:
             stop.set()
 
