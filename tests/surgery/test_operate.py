@@ -29,7 +29,7 @@ def _sums(folder: Path) -> set[str]:
 def test_untouched_shards_are_summed_whole_when_copied_and_sampled_when_linked(source: Path, tmp_path: Path) -> None:
     untie(source, tmp_path / "copied")
     untie(source, tmp_path / "linked", RunOptions(link=True))
-    assert _sums(tmp_path / "copied") == {"crc32"}
+    assert _sums(tmp_path / "copied") == {"crc32", "sha256"}, "what is copied whole has the result's sum"
     assert _sums(tmp_path / "linked") == {"sampled_crc32"}
 
 
@@ -44,7 +44,7 @@ def test_sum_of_the_source_is_given_up_when_writing_fails(
 ) -> None:
     told: list[bool] = []
 
-    def sum_slowly(source: Any, sampled: Any, stopped: Any) -> dict[str, Any]:
+    def sum_slowly(source: Any, names: Any, sampled: Any, stopped: Any) -> dict[str, Any]:
         while not stopped():
             pass
         told.append(True)
@@ -53,7 +53,7 @@ def test_sum_of_the_source_is_given_up_when_writing_fails(
     def fail(*given: Any, **named: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(operate, "fingerprint", sum_slowly)
+    monkeypatch.setattr(operate, "source_sums", sum_slowly)
     monkeypatch.setattr(operate, "write", fail)
     with pytest.raises(KeyboardInterrupt):
         untie(source, tmp_path / "out")

@@ -6,7 +6,6 @@ import hashlib
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,10 @@ def fingerprint(
     """`{"sha256": …, "files": {name: {"bytes", "sha256" | "crc32" | "sampled_crc32"}}}` over every file of the folder.
 
     Weight files are summed with CRC-32 (of everything, at memory speed), all others with SHA-256; `sha256` sums up the
-    list. Weight files in `hashed` are summed with SHA-256 too. Of those in `sampled` only evenly spaced blocks are read: that tells another file, not one changed
-    byte, and is for files that the result is linked to. It tells accidental change, not forgery of weights. Gives up,
-    with a sum of no use, soon after `stopped` says so. Raises `CheckpointError` where a file cannot be read.
+    list. Weight files in `hashed` are summed with SHA-256 too. Of those in `sampled` only evenly spaced blocks are
+    read: that tells another file, not one changed byte, and is for files that the result is linked to. It tells
+    accidental change, not forgery of weights. Gives up, with a sum of no use, soon after `stopped` says so. Raises
+    `CheckpointError` where a file cannot be read.
     """
     return summed_up(source_sums(source, source.files, sampled, stopped, hashed))
 
@@ -69,16 +69,7 @@ def checksums(
     """`{name: {"bytes", "sha256"}}` of the files `names` below `folder`; of those in `sampled` (linked ones, which are
     not read for the result) `sampled_crc32` over evenly spaced blocks in its place. Gives up, with sums of no use, soon
     after `stopped` says so. Raises `CheckpointError` where a file cannot be read."""
-
-    def entry(name: str) -> dict[str, Any]:
-        return _sum_of(folder / name, name in sampled, name in sampled, stopped)
-
-    ordered = sorted(names)
-    with ThreadPoolExecutor(_THREADS) as pool:  # hashing needs no interpreter
-        return dict(zip(ordered, pool.map(entry, ordered), strict=True))
-
-
-_THREADS = 2
+    return {name: _sum_of(folder / name, name in sampled, name in sampled, stopped) for name in sorted(names)}
 
 
 def _sum(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,13 @@ def write(
     *,
     link: bool = False,
     progress: Progress = silent,
+    finished: Callable[[str], None] = lambda name: None,
 ) -> None:
     """Write the edited checkpoint into the existing, empty `folder`.
 
     Files that no edit concerns are copied byte for byte, or hard-linked with `link` (copied where the file system
-    cannot link). Raises `OutputError` where the disk has too little room, `CheckpointError` where the source cannot be
-    read, `OSError` (from writing) as the system gives it.
+    cannot link). `finished` is told each file as soon as it is whole. Raises `OutputError` where the disk has too
+    little room, `CheckpointError` where the source cannot be read, `OSError` (from writing) as the system gives it.
     """
     changed = bool(tensor_edits or file_edits)
     layouts = lay_out(source.shards, tensor_edits, new_shard=link, convert=changed)
@@ -57,11 +58,14 @@ def write(
     meter = _Meter(progress, _weight_bytes(layouts))
     for name in copies:
         _carry(source.path(name), folder / name, link)
+        finished(name)
     for edit in edits:
         if isinstance(edit, WriteFile):
             _new_parent(folder / edit.name).write_bytes(edit.content)
+            finished(edit.name)
     for layout in layouts:
         _write_shard(source, layout, folder / layout.name, link, meter)
+        finished(layout.name)
 
 
 @dataclass

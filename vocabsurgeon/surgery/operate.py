@@ -11,7 +11,6 @@ from threading import Event
 from typing import Any
 
 from vocabsurgeon.checkpoint.fingerprint import checksums, source_sums, summed_up
-from vocabsurgeon.checkpoint.folder import list_files
 from vocabsurgeon.checkpoint.layout import lay_out
 from vocabsurgeon.checkpoint.progress import Progress, silent
 from vocabsurgeon.checkpoint.record import write_record
@@ -58,16 +57,16 @@ def operate(
         StagedDirectory(out, overwrite=options.overwrite, source=source.root) as staged,
         _summing(source, linked, _copied(source, plan, options) - linked) as sums,
     ):
-        write(source, plan.tensor_edits, plan.file_edits, staged.path, link=options.link, progress=progress)
+        edits = plan.tensor_edits, plan.file_edits
+        write(source, *edits, staged.path, link=options.link, progress=progress, finished=sums.of_file(staged.path))
         staged.start_flush()
-        sums.of_result(staged.path)
         proof = prove(source, staged.path, plan.promises, progress) if options.verify else unproved(plan.promises)
         opened = None if proof.passed is False else proof.after or Checkpoint.open(staged.path)
         after = describe(opened, **named_keys(plan)) if opened else None
         report = make_report(plan, description, after, proof, str(source.root), str(out))
         if report.passed:
             promises = [encode(promise) for promise in plan.promises]
-            write_record(staged.path, report.to_dict(), sums.fingerprint, sums.result.result(), promises=promises)
+            write_record(staged.path, report.to_dict(), sums.fingerprint, sums.result, promises=promises)
             staged.commit()
     return report
 
@@ -79,8 +78,8 @@ def linked_shards(source: Checkpoint, plan: Plan) -> frozenset[str]:
 
 
 class _Sums:
-    """The sums that go into the record, made on another core: the source's while the result is written, the result's
-    while it is proved."""
+    """The sums that go into the record, made beside writing and proving: the source's, and each file's of the result
+    from when it is written."""
 
     def __init__(
         self, pool: ThreadPoolExecutor, source: Checkpoint, linked: frozenset[str], copied: frozenset[str], stop: Event
@@ -89,16 +88,26 @@ class _Sums:
         self._source, self._copied = source, copied
         rest = [name for name in source.files if name not in copied]
         self._rest = pool.submit(source_sums, source, rest, linked, stop.is_set)
-        self.result: Future[dict[str, dict[str, Any]]] = Future()
+        self._result: list[Future[dict[str, dict[str, Any]]]] = []
 
-    def of_result(self, folder: Path) -> None:
-        """Begin with the files of the result, which is written."""
-        self.result = self._pool.submit(checksums, folder, list_files(folder), self._linked, self._stop.is_set)
+    def of_file(self, folder: Path) -> Callable[[str], None]:
+        """What begins with a file below `folder`, the result's, once it is written."""
+
+        def finished(name: str) -> None:
+            self._result.append(self._pool.submit(checksums, folder, [name], self._linked, self._stop.is_set))
+
+        return finished
+
+    @property
+    def result(self) -> dict[str, dict[str, Any]]:
+        """The entries of the files that were written, by name."""
+        entries = [entry for done in self._result for entry in done.result().items()]
+        return dict(sorted(entries))
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The source's. A file that the result holds byte for byte, as was proved, has the sum of the result's."""
-        rest, result = self._rest.result(), self.result.result()
+        rest, result = self._rest.result(), self.result
         return summed_up({name: result[name] if name in self._copied else rest[name] for name in self._source.files})
 
 
@@ -116,7 +125,7 @@ def _copied(source: Checkpoint, plan: Plan, options: RunOptions) -> frozenset[st
 def _summing(source: Checkpoint, linked: frozenset[str], copied: frozenset[str]) -> Iterator[_Sums]:
     """Sums in the background, given up when the block ends."""
     stop = Event()
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:  # hashing needs no interpreter
         try:
             yield _Sums(pool, source, linked, copied, stop)
         finally:
