@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.surgery.shelf import shelved, taken
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -86,3 +88,14 @@ def flip(folder: Path, key: str, row: int = 0, bit: int = 1) -> None:
         byte = file.read(1)[0]
         file.seek(position)
         file.write(bytes([byte ^ bit]))
+
+
+def edit_json(name: str, change: Callable[[Any], object]) -> Callable[[Path], None]:
+    """What changes the JSON file `name` of a folder, parsed and written again, by `change`."""
+
+    def edited(out: Path) -> None:
+        document = json.loads((out / name).read_text())
+        change(document)
+        (out / name).write_text(json.dumps(document, indent=2))
+
+    return edited

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.promises.pairs import Pair
+from tests.promises.pairs import Pair, edit_json
 from vocabsurgeon.checkpoint.json_changes import JsonChange
 from vocabsurgeon.checkpoint.json_text import JsonText
 from vocabsurgeon.surgery.promises import EditedFileAsPlanned
@@ -20,21 +19,15 @@ def test_holds_of_an_honest_result(tmp_path: Path) -> None:
     assert Pair("extend", EditedFileAsPlanned, tmp_path).holds()
 
 
-def _edit(name: str, change: Callable[[Any], object]) -> Callable[[Path], None]:
-    def edited(out: Path) -> None:
-        document = json.loads((out / name).read_text())
-        change(document)
-        (out / name).write_text(json.dumps(document, indent=2))
-
-    return edited
-
-
 BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a key more": (_edit("tokenizer.json", lambda d: d.update(more=None)), "more = None appeared"),
-    "a key gone": (_edit("tokenizer.json", lambda d: d.pop("decoder")), "decoder is gone"),
-    "a value of another type": (_edit("tokenizer.json", lambda d: d["added_tokens"][-1].update(special=1)), "not True"),
-    "a list turned round": (_edit("tokenizer.json", lambda d: d["added_tokens"].reverse()), "added_tokens.0"),
-    "an entry more": (_edit("tokenizer.json", lambda d: d["added_tokens"].append({})), "entries, not"),
+    "a key more": (edit_json("tokenizer.json", lambda d: d.update(more=None)), "more = None appeared"),
+    "a key gone": (edit_json("tokenizer.json", lambda d: d.pop("decoder")), "decoder is gone"),
+    "a value of another type": (
+        edit_json("tokenizer.json", lambda d: d["added_tokens"][-1].update(special=1)),
+        "not True",
+    ),
+    "a list turned round": (edit_json("tokenizer.json", lambda d: d["added_tokens"].reverse()), "added_tokens.0"),
+    "an entry more": (edit_json("tokenizer.json", lambda d: d["added_tokens"].append({})), "entries, not"),
     "the file gone": (lambda out: (out / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     "no JSON": (lambda out: (out / "tokenizer.json").write_text("{"), "cannot be compared"),
     "a key twice": (
@@ -55,7 +48,7 @@ def test_fails_where_more_or_less_than_planned_changed(
 
 def test_layout_is_not_meaning(tmp_path: Path) -> None:
     pair = Pair("extend", EditedFileAsPlanned, tmp_path)
-    _edit("tokenizer.json", lambda document: None)(pair.out)
+    edit_json("tokenizer.json", lambda document: None)(pair.out)
     assert pair.holds()
 
 

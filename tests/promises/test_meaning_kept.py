@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.promises.pairs import Pair
+from tests.promises.pairs import Pair, edit_json
 from vocabsurgeon.surgery.promises import MeaningKept
 
 
@@ -19,26 +18,17 @@ def _pair(tmp_path: Path) -> Pair:
     return pair
 
 
-def _edit(name: str, change: Callable[[Any], object]) -> Callable[[Path], None]:
-    def edited(out: Path) -> None:
-        document = json.loads((out / name).read_text())
-        change(document)
-        (out / name).write_text(json.dumps(document, indent=2))
-
-    return edited
-
-
 def test_holds_where_only_tokens_were_added(tmp_path: Path) -> None:
     verdicts = _pair(tmp_path).verdicts()
     assert all(verdict.passed is not False for verdict in verdicts)
 
 
 BREAKS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "another pre-tokenizer": (_edit("tokenizer.json", lambda d: d.update(pre_tokenizer=None)), "pre_tokenizer"),
-    "padding switched on": (_edit("tokenizer.json", lambda d: d.update(padding={"pad_id": 1})), "padding"),
-    "another role": (_edit("tokenizer_config.json", lambda d: d.update(unk_token="<x>")), "unk_token"),
+    "another pre-tokenizer": (edit_json("tokenizer.json", lambda d: d.update(pre_tokenizer=None)), "pre_tokenizer"),
+    "padding switched on": (edit_json("tokenizer.json", lambda d: d.update(padding={"pad_id": 1})), "padding"),
+    "another role": (edit_json("tokenizer_config.json", lambda d: d.update(unk_token="<x>")), "unk_token"),
     "the settings gone": (lambda out: (out / "tokenizer_config.json").unlink(), "is gone"),
-    "another model": (_edit("tokenizer.json", lambda d: d["model"].update(unk_token="<x>")), "model.unk_token"),
+    "another model": (edit_json("tokenizer.json", lambda d: d["model"].update(unk_token="<x>")), "model.unk_token"),
 }
 
 
@@ -51,7 +41,7 @@ def test_fails_where_a_meaning_changed(change: Callable[[Path], None], told: str
 
 def test_what_else_changed_is_named_and_not_passed(tmp_path: Path) -> None:
     pair = _pair(tmp_path)
-    _edit("tokenizer_config.json", lambda d: d.update(model_max_length=7))(pair.out)
+    edit_json("tokenizer_config.json", lambda d: d.update(model_max_length=7))(pair.out)
     (verdict,) = pair.verdicts()
     assert verdict.passed is None and "model_max_length" in "; ".join(verdict.evidence)
 
@@ -66,14 +56,14 @@ def test_what_else_changed_is_named_and_not_passed(tmp_path: Path) -> None:
 )
 def test_a_setting_that_nobody_speaks_for_is_named(name: str, change: Any, told: str, tmp_path: Path) -> None:
     pair = _pair(tmp_path)
-    _edit(name, change)(pair.out)
+    edit_json(name, change)(pair.out)
     (verdict,) = pair.verdicts()
     assert verdict.passed is None and told in "; ".join(verdict.evidence)
 
 
 def test_fails_where_config_names_another_end_of_text(tmp_path: Path) -> None:
     pair = _pair(tmp_path)
-    _edit("config.json", lambda d: d.update(eos_token_id=9))(pair.out)
+    edit_json("config.json", lambda d: d.update(eos_token_id=9))(pair.out)
     assert "eos_token_id" in pair.broken()
 
 

@@ -67,6 +67,15 @@ def test_linked_shards_are_told_as_compared_in_samples_alone(tmp_path: Path) -> 
     assert found.passed is None and "only samples" in found.unchecked[0]
 
 
+@pytest.mark.parametrize("name", [".cache", "__pycache__", ".git", "deep/.git"])
+def test_book_keeping_that_appeared_is_named_and_not_passed(name: str, tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    (pair.out / name).mkdir(parents=True)
+    (pair.out / name / "x").write_text("")
+    found = check_record(pair.out)
+    assert found.passed is None and f"{name}/ appeared" in "; ".join(found.unchecked)
+
+
 def test_without_a_record_nothing_is_claimed(tmp_path: Path) -> None:
     assert check_record(tmp_path).passed is None
     (tmp_path / RECORD).write_text("{}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vocabsurgeon.checkpoint.fingerprint import checksums
-from vocabsurgeon.checkpoint.folder import list_files
+from vocabsurgeon.checkpoint.folder import bookkeeping_folders, list_files
 
 RECORD = "vocabsurgeon.json"
 _TOLD = (
@@ -100,6 +100,8 @@ def _compared(folder: Path, contents: Mapping[str, Any], problems: list[str]) ->
     problems += [f"{name} appeared" for name in sorted(there - stated.keys())]
     problems += [f"{name} changed" for name in sorted(found) if found[name] != stated[name]]
     unchecked = [f"{name} was linked: only samples of it were compared" for name in sorted(partly & found.keys())]
+    # No result is written with such a folder; `hf download` makes a .cache, importing a model's code a __pycache__.
+    unchecked += [f"{name}/ appeared: what lies in it was not looked at" for name in bookkeeping_folders(folder)]
     return RecordCheck(tuple(problems), tuple(unchecked), sum(found[name] == stated[name] for name in found))
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from vocabsurgeon.checkpoint.compare import files_equal
 from vocabsurgeon.checkpoint.config import CONFIG as MODEL_CONFIG
 from vocabsurgeon.checkpoint.config import TIE_FLAG
+from vocabsurgeon.checkpoint.folder import bookkeeping_folders
 from vocabsurgeon.checkpoint.json_changes import Path
 from vocabsurgeon.checkpoint.record import RECORD
 from vocabsurgeon.checkpoint.source import Checkpoint
@@ -136,6 +137,7 @@ def _other_files(before: Checkpoint, after: Checkpoint) -> list[str]:
         *(f"{name} is gone" for name in sorted(old - new)),
         *(f"{name} appeared" for name in sorted(new - old)),
         *(f"{name} changed" for name in both),
+        *(f"{name}/ was not looked at" for name in bookkeeping_folders(after.root)),
     ]
 
 
